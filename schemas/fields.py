@@ -12,12 +12,14 @@ from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
+from types import NoneType
+from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from marshmallow import RAISE, Schema, ValidationError, fields, missing, validate
 
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.values import PHONE_NUMBER, cents_of, mark_in, moment_of
+from ussd_server.wire import Length, marks_of
 
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _DAY = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}")
@@ -326,6 +328,27 @@ def _without_decimals(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_decimals(item) for item in value]
     return value
+
+
+def fields_of(message: type) -> dict[str, Field[Any]]:
+    """Return the fields of a body that a message declares: those with a meaning and a `Length`, in their order.
+
+    For `include` in the `Meta` of a body. A field that may be None may be null.
+    """
+    return {
+        name: _field_of(hint, meaning, length)
+        for name, hint in get_type_hints(message, include_extras=True).items()
+        for meaning in marks_of(hint, str)
+        for length in marks_of(hint, Length)
+    }
+
+
+def _field_of(hint: Any, meaning: str, length: Length) -> Field[Any]:
+    kinds = get_args(get_args(hint)[0]) or get_args(hint)
+    options: dict[str, Any] = {"allow_none": True} if NoneType in kinds else {"required": True}
+    if kinds[0] is str:
+        return Text(meaning, longest=length.longest, shortest=length.shortest, pattern=length.pattern, **options)
+    return JsonObject(meaning, longest=length.longest, **options)
 
 
 PAGE_CURSOR = Text("The `next_cursor` of the page before.", longest=512)

@@ -14,7 +14,6 @@ from schemas.fields import (
     Body,
     ChoiceOf,
     Day,
-    JsonObject,
     PhoneNumber,
     ProviderName,
     Query,
@@ -22,11 +21,13 @@ from schemas.fields import (
     Text,
     Timestamp,
     Whole,
+    fields_of,
 )
+from ussd_server.services.transactions.messages import REFERENCE as REFERENCE_LENGTH
+from ussd_server.services.transactions.messages import CreateRefund, CreateTransaction
 
-_LONGEST_REFERENCE = 64
 # A row of a payout: the payout's reference, a slash, and the row's.
-_LONGEST_STORED_REFERENCE = 2 * _LONGEST_REFERENCE + 1
+_LONGEST_STORED_REFERENCE = 2 * REFERENCE_LENGTH.longest + 1
 _STATUSES = ("created", "submitted", "pending", "ambiguous", "succeeded", "failed", "reversed")
 _TYPES = ("collection", "disbursement", "transfer", "refund", "deposit", "settlement")
 
@@ -37,6 +38,9 @@ class CreateTransactionBody(Body):
     # As many as metadata of 4,096 characters can have, and some more.
     most_values = 1500
 
+    class Meta(Body.Meta):
+        include = fields_of(CreateTransaction)
+
     phone_number = PhoneNumber(
         "The subscriber. For a transfer: the subscriber whose account is debited.", required=True
     )
@@ -46,33 +50,25 @@ class CreateTransactionBody(Body):
     )
     type = ChoiceOf("The type.", ("collection", "disbursement", "transfer"), required=True)
     currency = ChoiceOf("`UGX`.", ("UGX",))
-    reference = Reference(REFERENCE, required=True, longest=_LONGEST_REFERENCE)
+    reference = Reference(REFERENCE, required=True, longest=REFERENCE_LENGTH.longest)
     provider = ProviderName("The name of the provider. Default: chosen by the phone number.", allow_none=True)
     account = Text(
         "`main`, or the phone number of a subscriber for whom the client keeps an account here.",
         longest=13,
         pattern=ACCOUNT_PATTERN,
     )
-    description = Text("A description by the client.", longest=200, allow_none=True)
-    metadata = JsonObject("A JSON object by the client; stored and returned.", longest=4096, allow_none=True)
-    callback_url = Text(
-        "Where this transaction's events are sent, beside the client's webhooks.",
-        longest=2048,
-        pattern=r"https?://[!-~]+",
-        allow_none=True,
-    )
 
 
 class CreateRefundBody(Body):
     """A request to refund a succeeded collection. Default amount: what has not been refunded yet."""
 
+    class Meta(Body.Meta):
+        include = fields_of(CreateRefund)
+
     amount_cents = Amount(
         "Amount to refund in shillings. Default: what has not been refunded yet.", data_key="amount", allow_none=True
     )
-    reference = Reference(REFERENCE, required=True, longest=_LONGEST_REFERENCE)
-    reason = Text(
-        "Why; it becomes the refund's `description`, and stands in the audit trail.", longest=200, allow_none=True
-    )
+    reference = Reference(REFERENCE, required=True, longest=REFERENCE_LENGTH.longest)
 
 
 class WaitQuery(Query):

@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -67,31 +68,81 @@ _NEEDS = {
 }
 
 
-# Their tests start servers and browsers.
-_LONG_FOLDERS = frozenset({"browser", "faults", "journeys"})
+# Each of them takes half a minute and more, though some only wait.
+_LONGEST_FILES = (
+    "test_api_document.py",
+    "console/browser/test_pages.py",
+    "journeys/test_api_tools.py",
+    "simulation/test_simulation.py",
+    "faults/test_cluster.py",
+    "journeys/test_production.py",
+    "gates/test_receipts.py",
+    "gates/test_sending.py",
+    "services/settlement/test_restored_database.py",
+)
+# Their tests start servers and browsers, or processes that compute for long.
+_LONG_FOLDERS = frozenset({"browser", "faults", "journeys", "model", "simulation"})
+# What these folders test holds no SQL: it reaches a database by services alone, whose own tests run on both.
+_WITHOUT_SQL = frozenset({"blueprints", "console", "server", "simulators", "smpp"})
+_TESTS = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run ask for both databases everywhere."""
+    parser.addoption("--everything", action="store_true", help="run the tests of every folder on both databases")
 
 
 def _is_installed(program: str) -> bool:
     return shutil.which(program, path=PROGRAM_FOLDERS) is not None
 
 
+def _on_second_database(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The runs on PostgreSQL of tests that run on SQLite as well, in folders without SQL, unless marked otherwise."""
+    ids = {item.nodeid for item in items}
+    return [
+        item
+        for item in items
+        if item.path.relative_to(_TESTS).parts[0] in _WITHOUT_SQL
+        and not item.get_closest_marker("both_databases")
+        and (twin := item.nodeid.replace("postgres", "sqlite")) != item.nodeid
+        and twin in ids
+    ]
+
+
+def _sort_longest_first(items: list[pytest.Item]) -> None:
+    """Put the longest files first, then those of long folders or with a slow test, then those with most tests."""
+    longest = {_TESTS / name: place for place, name in enumerate(_LONGEST_FILES)}
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    tests = Counter(item.path for item in items)
+
+    def place(item: pytest.Item) -> tuple[int, bool, int, Path]:
+        is_long = item.path in slow or not _LONG_FOLDERS.isdisjoint(item.path.parts)
+        return longest.get(item.path, len(longest)), not is_long, -tests[item.path], item.path
+
+    items.sort(key=place)
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], unwanted: list[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=unwanted)
+    left_out = set(unwanted)
+    items[:] = [item for item in items if item not in left_out]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, so that no process has one of them left at the end of the run.
 
-    Deselect tests that need a program which this machine lacks. The pipeline has all of them, and deselects none.
+    Deselect the runs on a second database where no SQL is tested, unless everything is asked for, and tests that need
+    a program which this machine lacks. The pipeline has all of these programs.
     """
-    long = {
-        item.path for item in items if _LONG_FOLDERS.intersection(item.path.parts) or item.get_closest_marker("slow")
-    }
-    items.sort(key=lambda item: item.path not in long)
+    if not config.getoption("--everything"):
+        _deselect(config, items, _on_second_database(items))
+    _sort_longest_first(items)
     if os.environ.get("CI") == "true":
         return
     missing = [marker for marker, programs in _NEEDS.items() if not all(map(_is_installed, programs))]
     if find_spec("gunicorn_h1c") is None:
         missing.append("needs_fast_parser")
-    without = [item for item in items if any(map(item.get_closest_marker, missing))]
-    config.hook.pytest_deselected(items=without)
-    items[:] = [item for item in items if item not in without]
+    _deselect(config, items, [item for item in items if any(map(item.get_closest_marker, missing))])
 
 
 def pytest_collection_finish() -> None:

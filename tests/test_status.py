@@ -22,10 +22,6 @@ def test_the_codes_are_the_contracts_and_no_others() -> None:
     assert {code.error: code.http_status for code in Code} == TABLE
 
 
-def test_a_code_is_named_as_it_is_said() -> None:
-    assert [code.name for code in Code] == [code.error for code in Code]
-
-
 def test_a_refusal_carries_its_sentence_and_when_to_come_again() -> None:
     with pytest.raises(ServiceError) as caught:
         raise ServiceError(Code.SERVICE_UNAVAILABLE, "Not now", retry_after_seconds=3)

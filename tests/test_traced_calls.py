@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from types import FrameType
-
 from flask.testing import FlaskClient
 
 from tests.support.example_client import ExampleClient
 from tests.support.money import deposit
 from tests.support.shop import CODE, PHONE, Shop
+from tests.support.tracing import files_passed
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 
-_CHECKOUT = Path(__file__).resolve().parents[1]
-_OURS = tuple(f"{_CHECKOUT / folder}/" for folder in ("ussd_server", "schemas"))
 # What each call passes today. A change that needs a higher number scatters what a reader has to follow.
 MOST_OF_A_PAYMENT, MOST_OF_A_STEP, MOST_OF_A_DELETION = 28, 29, 27
-
-
-def passed(call: Callable[[], object]) -> list[str]:
-    """The files of ours in which a call runs a function, in this thread."""
-    files = set[str]()
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        if frame.f_code.co_filename.startswith(_OURS):
-            files.add(frame.f_code.co_filename.removeprefix(f"{_CHECKOUT}/"))
-
-    before = sys.gettrace()
-    sys.settrace(note)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
-    return sorted(files)
 
 
 def test_a_payment_passes_few_files(services: Services, web: FlaskClient) -> None:
@@ -50,7 +27,7 @@ def test_a_payment_passes_few_files(services: Services, web: FlaskClient) -> Non
 
     for number in range(3):
         pay(f"cold-{number}")
-    files = passed(lambda: pay("warm"))
+    files = files_passed(lambda: pay("warm"))
     assert "ussd_server/services/transactions/create.py" in files
     assert len(files) <= MOST_OF_A_PAYMENT, files
 
@@ -64,7 +41,7 @@ def test_a_step_passes_few_files(services: Services, web: FlaskClient) -> None:
 
     for session, text in (("cold", ""), ("cold", "1"), ("warm", "")):
         post(session, text)
-    files = passed(lambda: post("warm", "1"))
+    files = files_passed(lambda: post("warm", "1"))
     assert "ussd_server/menus/engine/engine.py" in files
     assert len(files) <= MOST_OF_A_STEP, files
 
@@ -78,6 +55,6 @@ def test_the_deletion_of_a_key_passes_few_files(services: Services, web: FlaskCl
 
     delete()
     key_id = client.create_key().id
-    files = passed(lambda: browser.ask("DELETE", f"api-keys/{key_id}"))
+    files = files_passed(lambda: browser.ask("DELETE", f"api-keys/{key_id}"))
     assert "ussd_server/services/clients/api_keys.py" in files
     assert len(files) <= MOST_OF_A_DELETION, files

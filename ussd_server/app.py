@@ -92,9 +92,11 @@ def create_app(services: Services) -> Flask:
     for trouble in DATABASE_TROUBLE:
         app.register_error_handler(trouble, _refuse_without_database)
     app.register_error_handler(Exception, _refuse_after_bug)
-    data_api = (transactions, payment_codes, statements, payouts, ussd, menus, messages, webhooks, search, providers)
-    management = (logins, clients, client_payouts, client_settings)
-    for blueprint in (*management, *data_api, own_key, gateways, callbacks, ops, openapi, console):
+    # The API document shows the groups in this order.
+    payments = (transactions, payment_codes, payouts, statements)
+    data_api = (*payments, search, own_key, providers, webhooks, messages, ussd, menus)
+    management = (logins, client_payouts, clients, client_settings)
+    for blueprint in (*data_api, *management, gateways, callbacks, ops, openapi, console):
         app.register_blueprint(blueprint)
     if services.settings.trusted_proxies:
         app.wsgi_app = TrustedProxies(app.wsgi_app, services.settings.trusted_proxies)  # type: ignore[method-assign]

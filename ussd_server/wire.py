@@ -20,6 +20,7 @@ from ussd_server.values import iso_milliseconds, shillings
 
 _Json = dict[str, Any]
 _Item = TypeVar("_Item", covariant=True)
+_Mark = TypeVar("_Mark")
 
 _MOMENT: _Json = {"type": "string", "format": "date-time", "examples": ["2026-11-20T08:15:30.123Z"]}
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -32,12 +33,12 @@ _CONVERTERS: dict[Any, Callable[[Any], Any] | None] = {
     float: float,
     datetime: iso_milliseconds,
 }
-"""What makes JSON of the types that are no views; None for what is written as it is."""
+"""Converters by type; None: written unchanged."""
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """The JSON of a value whose type does not say it: its schema, and what makes it, if it is not written as it is."""
+    """JSON schema and converter of a value whose type does not determine them; None: written unchanged."""
 
     schema: Mapping[str, Any]
     write: Callable[[Any], Any] | None = None
@@ -50,8 +51,20 @@ class Key:
     name: str
 
 
+@dataclass(frozen=True)
+class Length:
+    """The bounds of a text, in characters, and the pattern that all of it matches. Of an object: as it is written out.
+
+    A field of a message that has a meaning and a length is a field of the body, too (`schemas.fields.fields_of`).
+    """
+
+    shortest: int
+    longest: int
+    pattern: str | None = None
+
+
 class Sparse:
-    """Base of a view that shows only the fields whose values are known; of all others, every field is always there."""
+    """Views of this base omit fields that are None; other views always have every field."""
 
     __slots__ = ()
 
@@ -108,6 +121,17 @@ def keys_of(view: Any) -> tuple[str, ...]:
     return tuple(field.key for field in _fields(view))
 
 
+def fields_with(message: Any, mark: type) -> tuple[str, ...]:
+    """Return the names of a message's fields that are `Annotated` with a mark, such as `AddedLater()`."""
+    return tuple(name for name, hint in get_type_hints(message, include_extras=True).items() if marks_of(hint, mark))
+
+
+def marks_of(hint: Any, kind: type[_Mark]) -> list[_Mark]:
+    """Return the marks of a kind with which a type is `Annotated`."""
+    marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return [mark for mark in marks if isinstance(mark, kind)]
+
+
 @cache
 def writer(hint: Any) -> Callable[[Any], Any]:
     """Return what turns a value of this type into JSON values. TypeError for a type that a reply cannot show."""
@@ -158,9 +182,8 @@ def _fields(view: Any) -> tuple[_Field, ...]:
 
 
 def _shown(name: str, hint: Any) -> Iterator[tuple[str, str]]:
-    marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    key = next((mark.name for mark in marks if isinstance(mark, Key)), name.removesuffix("_cents"))
-    yield from ((key, mark) for mark in marks if isinstance(mark, str))
+    key = next((mark.name for mark in marks_of(hint, Key)), name.removesuffix("_cents"))
+    yield from ((key, meaning) for meaning in marks_of(hint, str))
 
 
 def _object_writer(view: Any) -> Callable[[Any], Any]:
@@ -229,7 +252,7 @@ def _mapping_converter(each: Callable[[Any], Any] | None) -> Callable[[Any], Any
 
 
 def _form(hint: Any) -> Form | None:
-    return next((mark for mark in get_args(hint)[1:] if isinstance(mark, Form)), None)
+    return next(iter(marks_of(hint, Form)), None)
 
 
 def _without_none(hint: Any) -> Any:

@@ -96,7 +96,7 @@ class Worker:
             release_connection()
 
     def _repeated_work(self) -> Sequence[tuple[str, float, Callable[[], object]]]:
-        """What is done every so many seconds. It may be slow, so each has a thread of its own."""
+        """Work that repeats after some seconds. It may be slow, so each item has a thread of its own."""
         services = self._services
         return (
             ("ask for floats", 5.0, services.floats.ask),

@@ -25,10 +25,10 @@ from benchmarks.services import opened_services
 from testbed.postgres import binaries, temporary_server
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
+from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.operations.book_check.check import check_ranges
-from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator
 from ussd_server.services.transactions.history import batch_of
 from ussd_server.services.transactions.messages import Source, TransactionType
 
@@ -109,12 +109,8 @@ def _fund(creator: TransactionCreator, number: int) -> int:
     """Give an account money; return 1, the number of transactions."""
     name = _account(number)
     identity = RequestIdentity(CLIENT_ID, TransactionType.DEPOSIT, "", f"funds {number}")
-
-    def prepare(identity: RequestIdentity) -> Prepared:
-        draft = creator.draft(identity, _FUNDS_CENTS, account=name)
-        return draft, legs_of(draft.row, "move", DEPOSITS_ACCOUNT, name, fee_from=DEPOSITS_ACCOUNT)
-
-    creator.create(identity, prepare, Source.OPERATOR)
+    plan = Plan(_FUNDS_CENTS, DraftColumns(account=name), moves=(DEPOSITS_ACCOUNT, name))
+    creator.create(identity, plan, Source.OPERATOR)
     release_connection()
     return 1
 
@@ -128,8 +124,8 @@ def _prepare_pgbench(hand: psycopg.Connection, folder: Path, creator: Transactio
 
 def _document(creator: TransactionCreator) -> str:
     """Return what the service sends to the database for a transfer, with marks in place of what changes."""
-    draft, legs = _draft(creator, _identity("#number#"), "+2567#debit#", "+2567#credit#")
-    text = orjson.dumps(batch_of(draft, legs, Source.SUBMIT)[0]).decode()
+    draft = creator.draft(_identity("#number#"), _plan("+2567#debit#", "+2567#credit#"))
+    text = orjson.dumps(batch_of(draft, Source.SUBMIT)[0]).decode()
     for place, own in enumerate(sorted(set(_ID.findall(text)) - {CLIENT_ID})):
         text = text.replace(own, f"{place:08}-0000-7000-8000-#number#")
     return text
@@ -170,7 +166,7 @@ def _post_by_thread(creator: TransactionCreator, work: Work, began: float, place
         payer, payee = _account(debit), _account(credit)
         try:
             identity = _identity(f"{work.name} {place} {done}")
-            creator.create(identity, partial(_draft, creator, payer=payer, payee=payee), sending=sending)
+            creator.create(identity, _plan(payer, payee), sending=sending)
         finally:
             release_connection()
         done += 1
@@ -181,9 +177,9 @@ def _identity(reference: str) -> RequestIdentity:
     return RequestIdentity(CLIENT_ID, TransactionType.TRANSFER, "0" * 64, reference)
 
 
-def _draft(creator: TransactionCreator, identity: RequestIdentity, payer: str, payee: str) -> Prepared:
-    draft = creator.draft(identity, 1, phone_number=payer, account=payer, to_phone_number=payee, request_id="0" * 32)
-    return draft, legs_of(draft.row, "move", payer, payee, fee_from=payer)
+def _plan(payer: str, payee: str) -> Plan:
+    columns = DraftColumns(phone_number=payer, account=payer, to_phone_number=payee, request_id="0" * 32)
+    return Plan(1, columns, moves=(payer, payee))
 
 
 def _account(number: int) -> str:

@@ -38,7 +38,7 @@ TARGETS = {
     "bank": ([f"{_SERVICES}/bank"], ["tests/services/bank"]),
     "incoming": (
         [f"{_SERVICES}/incoming", f"{_SERVICES}/gates/receipts.py"],
-        ["tests/services/incoming", "tests/gates/test_same_money.py"],
+        ["tests/services/incoming", "tests/gates/test_same_money.py", "tests/gates/test_written_receipts.py"],
     ),
     "recovery": ([f"{_SERVICES}/reconciliation/recovery.py"], ["tests/services/reconciliation/test_recovery.py"]),
     "payouts": ([f"{_SERVICES}/payouts"], ["tests/services/payouts", "tests/services/mail/test_notices.py"]),

@@ -117,6 +117,9 @@ def test_a_command_finds_the_service_from_a_folder_within_and_names_it(
     found = run("clients", "list")
     assert found.stderr == f"Using the service in {folder}\n"
     assert "Acme Traders" in found.stdout
+    assert run("clients", "list").stderr == ""
+    (folder / "notes.read").write_text("of another shell")
+    assert run("clients", "list").stderr == f"Using the service in {folder}\n"
 
 
 def test_a_command_says_where_its_settings_differ_from_those_of_the_running_service(

@@ -35,6 +35,7 @@ _REFUSED = {
     "incoming return": "not found",
     "incoming same": "not found",
     "mail test": "USSD_SMTP_URL",
+    "operators code": "There is no operator",
     "menu rollback": "no version before",
     "secrets sign": "must be the e-mail address of an active operator",
     "settlements cancel": "not found",

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyotp
 import pytest
 from click.testing import CliRunner, Result
 
@@ -234,6 +235,9 @@ def test_operators_are_made_listed_disabled_and_given_a_new_factor(command: Comm
     renewed = output_of(command("operators", "reset-factor", "bob@ops.example", "--json"))
     assert renewed["secret"] != made["secret"]
     assert set(renewed["recovery_codes"]).isdisjoint(made["recovery_codes"])
+    assert "Password: " in command("operators", "password", "bob@ops.example").output
+    code = output_of(command("operators", "code", "bob@ops.example", "--json"))["code"]
+    assert pyotp.TOTP(renewed["secret"]).verify(code, valid_window=1)
     listed = command("operators", "list", "--json")
     assert [found["email"] for found in output_of(listed)["items"]] == ["ann@ops.example", "bob@ops.example"]
     assert made["secret"] not in listed.output

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -14,6 +17,7 @@ from standardwebhooks import Webhook
 from werkzeug import Request, Response
 
 import ussd_client
+from tests.documents.libraries import CLIENTS
 from ussd_client import UssdClient, transport
 
 SECRET = "whsec_" + "c2VjcmV0" * 4
@@ -245,3 +249,16 @@ def test_a_genuine_webhook_is_returned_and_any_other_is_refused() -> None:
         ussd_client.verify_webhook(SECRET, {}, body)
     with pytest.raises(ValueError, match="empty"):
         verify(secret="whsec_")
+
+
+def test_the_library_needs_nothing_that_python_3_10_does_not_have() -> None:
+    # The standard library may use these itself, so that its modules are read first.
+    script = (
+        "import datetime, decimal, email.message, enum, http.client, json, typing, urllib.request\n"
+        "del typing.NotRequired, typing.Required, typing.Self, typing.assert_never, datetime.UTC, enum.StrEnum\n"
+        "import ussd_client\n"
+    )
+    folder = CLIENTS / "python"
+    subprocess.run([sys.executable, "-B", "-c", script], cwd=folder, check=True)
+    for path in folder.glob("ussd_client/*.py"):
+        ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))

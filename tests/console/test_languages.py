@@ -14,6 +14,7 @@ from tests.console.conftest import ConsoleVisitor, Operators, Visit
 from tests.documents import texts
 from tests.support.example_client import ExampleClient
 from tests.support.mail_server import MailServer, mailing
+from tests.support.money import request
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.languages import ENGLISH, current_language, gettext, language_of, languages
@@ -89,7 +90,7 @@ def test_every_page_without_variables_is_in_the_language_of_its_person(
         }
         assert len(seen) > 15
         for path, page in seen.items():
-            assert '<html lang="lg">' in page, path
+            assert '<html lang="lg"' in page, path
             assert [word for word in LANDMARKS if re.search(rf"\b{word}", shown(page))] == [], path
 
 
@@ -161,6 +162,21 @@ def test_a_sentence_about_a_payment_is_in_the_readers_language_on_a_page_and_in_
     page = visitor.get(f"/transactions/{made.transaction_id}").text
     assert "Omuddukanyi yateeka UGX 5,000 ku akawunti enkulu" in page
     assert current_language() == ENGLISH
+
+
+def test_the_reason_of_a_failure_in_a_list_and_the_texts_of_scripts_are_in_the_readers_language(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    services.transactions.create(request(number="+256770000002"), operator_context(example_client.id))
+    for claimed in services.settlement.claim(9):
+        services.settlement.advance(claimed)
+    visitor = visit("owner")
+    visitor.post("/language", language="lg")
+    page = unescape(visitor.get("/transactions").text)
+    with language_of("lg"):
+        assert gettext("The payer declined the payment") in page
+        assert f'data-copied="{gettext("Copied")}"' in page
+        assert gettext("Copied") != "Copied"
 
 
 def test_a_mail_is_in_the_language_of_its_reader(

@@ -28,6 +28,8 @@ from ussd_server.services.reconciliation.messages import ReconcileStatement
 from ussd_server.services.search import search
 from ussd_server.services.ussd.messages import BeginSession
 
+pytestmark = pytest.mark.both_databases
+
 ROWS = 10_000
 _ID = "{n}"
 # What differs from the copied row, so that unique columns stay unique. Ids grow with the number of the copy.

@@ -13,13 +13,13 @@ from peewee import Table
 from testbed.postgres import PostgresServer, create_database, drop_database, temporary_server
 from tests.support.eventually import eventually
 from tests.support.money import a_client, deposit, request
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.cli.service.doctor_database import examine_replica
 from ussd_server.context import RequestContext
-from ussd_server.database import servers
 from ussd_server.database.opening import open_database
 from ussd_server.database.schema import migrate
-from ussd_server.database.servers import rows_that_may_lag
+from ussd_server.database.servers import Replica, rows_that_may_lag
 from ussd_server.database.unit_of_work import close_connections, database
 from ussd_server.services.transactions.messages import CreatedTransaction, GetTransaction, ListTransactions
 from ussd_server.services.webhooks.messages import ListEvents
@@ -56,12 +56,10 @@ def database_url(pair: Pair) -> Iterator[str]:
 
 
 @pytest.fixture
-def settings(settings: Settings, pair: Pair, database_url: str) -> Iterator[Settings]:
+def settings(settings: Settings, pair: Pair, database_url: str) -> Settings:
     url = f"{pair.replica.url.rpartition('/')[0]}/{database_url.rpartition('/')[2]}"
     # Long enough for a machine that is busy with other tests.
-    yield replace(settings, replica_url=url, replica_lag_seconds=60)
-    in_use().close()
-    servers.use_replica(None)
+    return replace(settings, replica_url=url, replica_lag_seconds=60)
 
 
 @dataclass
@@ -70,6 +68,12 @@ class Desk:
 
     services: Services
     call: RequestContext
+
+    @property
+    def replica(self) -> Replica:
+        """The replica of the services."""
+        assert self.services.runtime.replica is not None
+        return self.services.runtime.replica
 
     def pay(self, reference: str, kind: str = "collection") -> CreatedTransaction:
         """Create a payment of 700 shillings."""
@@ -88,14 +92,8 @@ def desk(services: Services) -> Desk:
     deposit(services, desk.call, 10_000)
     desk.pay("known")
     # At first the replica lacks the database of this test.
-    eventually(lambda: "known" in desk.listed() and not in_use().is_away)
+    eventually(lambda: "known" in desk.listed() and not desk.replica.is_away)
     return desk
-
-
-def in_use() -> servers.Replica:
-    """The replica of the services."""
-    assert servers._replica is not None
-    return servers._replica
 
 
 def test_lists_may_lag_and_money_may_not(desk: Desk, pair: Pair) -> None:
@@ -114,15 +112,15 @@ def test_lists_may_lag_and_money_may_not(desk: Desk, pair: Pair) -> None:
         assert services.transactions.get(GetTransaction(made.transaction_id), call).reference == "fresh"
         assert services.balances.get(None, call).reserved_cents == 70_000
         assert desk.pay("fresh", "disbursement").replayed
-        assert not in_use().is_away
+        assert not desk.replica.is_away
     finally:
         pair.replay("resume")
     eventually(lambda: desk.listed()[:2] == ["collected", "fresh"])
 
 
 def test_a_replica_that_is_too_far_behind_is_not_asked(desk: Desk, pair: Pair) -> None:
-    in_use().close()
-    servers.use_replica(servers.Replica(str(desk.services.settings.replica_url), 2, 0.5, lambda _: None))
+    strict = Replica(str(desk.services.settings.replica_url), 2, 0.5, lambda _: None)
+    desk = Desk(Services(other_runtime(desk.services, replica=strict)), desk.call)
     pair.replay("pause")
     try:
         desk.pay("fresh")
@@ -130,6 +128,7 @@ def test_a_replica_that_is_too_far_behind_is_not_asked(desk: Desk, pair: Pair) -
         assert examine_replica(str(desk.services.settings.replica_url), 0).mend is not None
     finally:
         pair.replay("resume")
+        strict.close()
 
 
 def test_the_primary_answers_while_the_replica_lacks_a_migration(desk: Desk, pair: Pair) -> None:
@@ -138,11 +137,11 @@ def test_the_primary_answers_while_the_replica_lacks_a_migration(desk: Desk, pai
         database.execute_sql("CREATE TABLE made_later (id integer)")
         database.execute_sql("INSERT INTO made_later VALUES (7)")
         later = Table("made_later", ["id"], _database=database)
-        assert rows_that_may_lag(later.select(later.id)) == [{"id": 7}]
-        assert in_use().is_away
+        assert rows_that_may_lag(later.select(later.id), desk.replica) == [{"id": 7}]
+        assert desk.replica.is_away
     finally:
         pair.replay("resume")
-    eventually(lambda: "known" in desk.listed() and not in_use().is_away)
+    eventually(lambda: "known" in desk.listed() and not desk.replica.is_away)
 
 
 def test_while_the_replica_is_away_the_primary_answers(
@@ -154,7 +153,7 @@ def test_while_the_replica_is_away_the_primary_answers(
         assert "meanwhile" in desk.listed()
     finally:
         pair.replica.start()
-    eventually(lambda: "meanwhile" in desk.listed() and not in_use().is_away)
+    eventually(lambda: "meanwhile" in desk.listed() and not desk.replica.is_away)
     results = [json.loads(line)["event"].partition(":")[0] for line in caplog.messages]
     assert results == ["the replica is away or too far behind", "the replica is back"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.faults.workers import services_of
 from tests.support.books import check_everything
+from tests.support.example_client import PASSWORD
 from tests.support.stand_ins import mtn_settings
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
@@ -21,9 +23,13 @@ from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.accounts.messages import GetStatement
+from ussd_server.services.clients.messages import LogIn
 from ussd_server.services.incoming.messages import ListPaymentCodes
+from ussd_server.services.operator_names import require_two_names
+from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.sms.messages import ListSms
 from ussd_server.settings import Settings
+from ussd_server.status import ServiceError
 
 URL = "http://127.0.0.1:8000"
 
@@ -59,6 +65,12 @@ def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Service
     assert services.payment_codes.prefix(context) == "DEMO"
     assert [code.code for code in services.payment_codes.list(ListPaymentCodes(), context).items] == ["DEMOFEES1"]
     assert services.held_payments.count(operator_context()) == 1
+    (proposal,) = services.proposals.list_open(operator_context())
+    assert proposal.proposed_by == made.operator_email
+    assert services.bank_accounts.count_waiting(operator_context()) == 1
+    assert services.differences.count(operator_context()) == 2
+    (calls,) = services.call_history.get(None, operator_context()).values()
+    assert sum(quarter.good_share is not None for quarter in calls) >= 20
     assert len(services.sms.list(ListSms(), context).items) == 2
 
     # Each of the last 24 hours but some of the night, none later than now, and the ledger agrees.
@@ -75,6 +87,22 @@ def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Service
     # The second start keeps all and adds nothing.
     assert prepare_demonstration(services, URL) == made
     assert (Transaction.select().count(), UssdSession.select().count()) == (len(rows), len(sessions))
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_an_operator_of_the_demonstration_signs_in_with_the_code_that_a_command_prints(services: Services) -> None:
+    made = prepare_demonstration(services, URL, with_examples=False)
+    local = replace(operator_context(), address="127.0.0.1")
+    for email, password in (
+        (made.operator_email, made.operator_password), (made.second_operator_email, made.second_operator_password)
+    ):  # fmt: skip
+        code = services.operators.present_code(email, operator_context())
+        assert services.operator_logins.begin(LogIn(email, password, code), local)
+    # Commands take any two names, as the documents show them, until an operator of one's own exists.
+    assert require_two_names("Ann", "Bob") == ("Ann", "Bob")
+    services.operators.create(CreateOperator("ann@ops.example", PASSWORD), operator_context())
+    with pytest.raises(ServiceError):
+        require_two_names("Ann", "Bob")
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

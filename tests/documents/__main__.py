@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.documents.api import write_files_of_the_api
 from tests.documents.commands import write_commands
+from tests.documents.error_codes import write_error_codes
 from tests.documents.examples import played_examples, write_examples
 from tests.documents.menus import write_menu_tables
 from tests.documents.provider_codes import write_provider_codes
@@ -14,6 +15,7 @@ def main() -> None:
     write_menu_tables()
     write_commands()
     write_provider_codes()
+    write_error_codes()
     write_examples(played_examples() | {"webhooks": played_events()})
     write_files_of_the_api()
 

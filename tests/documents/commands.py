@@ -1,4 +1,4 @@
-"""Writes docs/COMMANDS.md: every command with its options and an example, from what `--help` shows."""
+"""Writes docs/reference/COMMANDS.md: every command with its options and an example, from what `--help` shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from ussd_server.cli import main
 from ussd_server.cli.commands import Command
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "COMMANDS.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "COMMANDS.md"
 _HEAD = """# Commands
 
 `ussd-server` is the operator's command. In a checkout it is `.venv/bin/ussd-server`; on an installed server it is

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/MENUS.md: from the declarations of the checker, with examples of docs/every-field.yaml."""
+"""Writes the tables of menus, from the declarations of the checker, with examples of docs/every-field.yaml."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ussd_server.menus.tools.schema import DOCUMENT_FIELDS, NODE_FIELDS, RULE_FI
 from ussd_server.menus.tools.scripts import MAX_STEPS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
+PAGES = (FOLDER / "MENUS.md", FOLDER / "reference" / "MENU_FIELDS.md")
 _LONGEST_EXAMPLE = 100
 _PLACE = re.compile(r"(<!-- menus (?P<table>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SCOPE = {
@@ -130,9 +131,9 @@ def with_tables(page: str) -> str:
 
 
 def write_menu_tables() -> None:
-    """Write the tables into docs/MENUS.md."""
-    page = FOLDER / "MENUS.md"
-    page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+    """Write the tables into both pages."""
+    for page in PAGES:
+        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _tables(*kinds: tuple[str, str]) -> str:
@@ -217,7 +218,7 @@ def _example(kind: str, field: str) -> str:
     """The shortest example of a field in the menu with every field."""
     found = [_flow({field: each[field]}) for name, each in objects(example_menu()) if name == kind and field in each]
     written = min(found, key=len)
-    return _code(written) if len(written) <= _LONGEST_EXAMPLE else "[every-field.yaml](every-field.yaml)"
+    return _code(written) if len(written) <= _LONGEST_EXAMPLE else "[every-field.yaml](../every-field.yaml)"
 
 
 def _flow(value: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Writes docs/PERMISSIONS.md: which key and which person each API path and each page of the console serves."""
+"""Writes docs/reference/PERMISSIONS.md: which key and which person each API path and each console page serves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ussd_server.context import APPROVE
 from ussd_server.services.clients.keys.messages import SCOPES
 from ussd_server.services.roles import GIVES_SCOPES, PAGE_PERMISSIONS, PERMISSIONS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "PERMISSIONS.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "PERMISSIONS.md"
 ROLES = tuple(PERMISSIONS)
 _HEAD = """# Permissions
 

@@ -1,4 +1,4 @@
-"""Writes docs/PROVIDER_CODES.md: what each code of a provider means, from the provider's table."""
+"""Writes docs/reference/PROVIDER_CODES.md: what each code of a provider means, from the provider's table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ussd_server.providers.http.replies import Reasons, Standing
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "PROVIDER_CODES.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "PROVIDER_CODES.md"
 TABLES = ("mtn", "airtel")
 _HEAD = """# Codes of providers
 

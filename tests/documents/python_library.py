@@ -40,7 +40,9 @@ def _formatted(text: str) -> str:
 def _models(document: dict[str, Any]) -> str:
     known = models(document)
     head = f'"""What the API takes and returns. {_MADE}"""\n\nfrom __future__ import annotations\n\n'
-    head += "from decimal import Decimal\nfrom typing import Any, Literal, NotRequired, TypedDict\n\n"
+    head += "from decimal import Decimal\nfrom typing import TYPE_CHECKING, Any, Literal, TypedDict\n\n"
+    # Python 3.10 has none in `typing`; type checkers know it from here.
+    head += "if TYPE_CHECKING:\n    from typing_extensions import NotRequired\n\n"
     head += f"Amount = int | Decimal\nMONEY = frozenset({money_fields(document)})\n"
     return head + "\n\n".join(_model(name, schema) for name, schema in _simple_first(known))
 

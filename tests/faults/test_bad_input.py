@@ -6,7 +6,6 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
@@ -20,9 +19,9 @@ from werkzeug.test import TestResponse
 
 from schemas.fields import Body
 from tests.conftest import MovableClock
+from tests.faults.routes import filled, methods_of, route_ends_everything, route_of, routes_with_bodies, stated_rules
 from tests.faults.seeded_client import SeededClient, example_of
 from ussd_server.api.document import api_document
-from ussd_server.api.endpoints import EndpointSpec
 from ussd_server.api.requests import is_management
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
@@ -285,37 +284,6 @@ def test_a_strange_header_does_no_harm(seeded_client: SeededClient) -> None:
         reply = seeded_client.ask("POST", "/api/transactions", headers=header, json=body)
         assert reply.status_code in (200, 201, 400), (header, reply.text)
         well_formed(reply, "/api/transactions", seeded_client)
-
-
-def stated_rules(app: Flask) -> Iterator[Rule]:
-    for rule in sorted(app.url_map.iter_rules(), key=lambda rule: (route_ends_everything(rule), rule.rule)):
-        if hasattr(app.view_functions[rule.endpoint], "route"):
-            yield rule
-
-
-def routes_with_bodies(app: Flask, seeded_client: SeededClient) -> Iterator[tuple[Rule, str, str]]:
-    for rule in stated_rules(app):
-        if route_of(app, rule).takes is not None:
-            for method in methods_of(rule):
-                yield rule, method, filled(rule, seeded_client)
-
-
-def route_of(app: Flask, rule: Rule) -> EndpointSpec:
-    route: EndpointSpec = app.view_functions[rule.endpoint].route  # type: ignore[attr-defined]
-    return route
-
-
-def route_ends_everything(rule: Rule) -> bool:
-    """Whether a call that is accepted ends the caller's own login, or waits for minutes of tries."""
-    return rule.rule in ("/api/clients/logout", "/api/clients/login")
-
-
-def methods_of(rule: Rule) -> list[str]:
-    return sorted(set(rule.methods or ()) - {"HEAD", "OPTIONS"})
-
-
-def filled(rule: Rule, seeded_client: SeededClient) -> str:
-    return re.sub("<(.*?)>", lambda found: quote(seeded_client.ids[found[1]]), rule.rule)
 
 
 def accepts(schema: Body, body: dict[str, Any]) -> bool:

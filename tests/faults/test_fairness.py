@@ -16,7 +16,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from tests.outbound.strange_server import StrangeServer, Visit
-from tests.server.test_web_callers import LIVE, Caller, calls_are_answered, serving
+from tests.server.callers import LIVE, Caller, calls_are_answered, serving
 from tests.support.eventually import eventually
 from tests.support.shop import Shop, shop_document
 from ussd_server.bootstrap import Services

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import MovableClock
-from tests.gates.ways_in import World
+from tests.gates.two_records import PAYER, RECEIPT
+from tests.gates.ways_in import Enquired, World
 from tests.support.mail_server import MailServer, mailing
 from ussd_server.bootstrap import Services
 from ussd_server.settings import Settings
@@ -19,3 +20,11 @@ def settings(settings: Settings, mail_server: MailServer) -> Settings:
 @pytest.fixture
 def world(services: Services, clock: MovableClock) -> World:
     return World(services, clock)
+
+
+@pytest.fixture
+def ours(world: World) -> Enquired:
+    """A collection of ours that its provider has, and that succeeds under the receipt when the test says so."""
+    made = Enquired(world, "public-1", PAYER, RECEIPT)
+    made.prepare()
+    return made

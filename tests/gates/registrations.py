@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 import ussd_server
@@ -12,10 +13,14 @@ import ussd_server
 SOURCE = Path(ussd_server.__file__).parent
 
 
-def _nodes() -> Iterator[tuple[Path, ast.AST]]:
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            yield path.relative_to(SOURCE), node
+@cache
+def _nodes() -> list[tuple[Path, ast.Call | ast.Attribute]]:
+    return [
+        (path.relative_to(SOURCE), node)
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call | ast.Attribute)
+    ]
 
 
 def calls_of(*names: str) -> Iterator[tuple[Path, ast.Call]]:

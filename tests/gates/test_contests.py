@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gates.test_same_money import HASHED, PAYER, RECEIPT, held, main_of, ours, settle
+from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, settle
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, World
 from tests.support.books import check_everything
 from tests.support.money import operator
@@ -19,7 +19,6 @@ from ussd_server.services.transactions import refunds
 from ussd_server.services.transactions.messages import CreateRefund, Source
 from ussd_server.status import ServiceError
 
-__all__ = ["ours"]
 DAY = 86_400
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import MovableClock
-from tests.gates.test_same_money import HASHED, PAYER, RECEIPT, main_of, other_client
+from tests.gates.two_records import HASHED, PAYER, RECEIPT, main_of, other_client
 from tests.gates.ways_in import CENTS, SHILLINGS, Enquired, World
 from tests.services.operators.test_operators import context_of
 from ussd_server.services.operators.messages import ConfirmProposal, Propose

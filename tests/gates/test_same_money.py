@@ -6,11 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, named_by_check, other_client, seen, settle
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, World
 from tests.support.books import check_everything
-from tests.support.example_client import ExampleClient
 from tests.support.money import agree_fee, balances, deposit, operator
-from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.sending import Event
@@ -19,69 +18,9 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.gates.receipts import WayIn
-from ussd_server.services.incoming.messages import (
-    AssignIncoming,
-    IncomingView,
-    ListIncoming,
-    PutPaymentCode,
-    ReturnIncoming,
-    SameIncoming,
-    SetPrefix,
-)
-from ussd_server.services.search.messages import Search
-from ussd_server.services.settlement.messages import EndReview
-from ussd_server.services.transactions.messages import (
-    CreateRefund,
-    CreateTransaction,
-    GetTransaction,
-    ListTransactions,
-    Source,
-    TransactionHistory,
-    TransactionType,
-)
+from ussd_server.services.incoming.messages import AssignIncoming, PutPaymentCode, ReturnIncoming, SameIncoming
+from ussd_server.services.transactions.messages import CreateRefund, CreateTransaction, TransactionType
 from ussd_server.status import ServiceError
-
-PAYER, HASHED = "+256772123456", None
-RECEIPT = "31000000041"
-
-
-@pytest.fixture
-def ours(world: World) -> Enquired:
-    """A collection of ours that its provider has, and that succeeds under the receipt when the test says so."""
-    made = Enquired(world, "public-1", PAYER, RECEIPT)
-    made.prepare()
-    return made
-
-
-def seen(world: World, transaction_id: str | None) -> TransactionHistory:
-    found = world.services.transactions.get(GetTransaction(transaction_id or ""), operator_context(world.client.id))
-    assert isinstance(found, TransactionHistory)
-    return found
-
-
-def held(world: World) -> tuple[IncomingView, ...]:
-    return world.services.held_payments.list(ListIncoming(), operator()).items
-
-
-def main_of(client_id: str) -> int:
-    return balances(client_id).get("main", (0, 0))[0]
-
-
-def settle(world: World, transaction_id: str, *, has_succeeded: bool) -> None:
-    request = EndReview(transaction_id, "We asked the payer", BY, SECOND, has_succeeded=has_succeeded)
-    world.services.reviews.end(request, operator())
-
-
-def other_client(services: Services) -> ExampleClient:
-    """A client of its own with the payment code TEA1."""
-    client = ExampleClient(services, "tea")
-    services.payment_codes.set_prefix(SetPrefix(client.id, "TEA"), operator())
-    services.payment_codes.put(PutPaymentCode("TEA1", "Tea"), operator_context(client.id))
-    return client
-
-
-def named_by_check() -> set[str]:
-    return {violation.id for violation in check_everything()}
 
 
 def test_a_payers_payment_gives_back_what_our_collection_is_credited_with(world: World, ours: Enquired) -> None:
@@ -319,23 +258,6 @@ def test_a_success_whose_receipt_was_marked_for_return_goes_to_review(world: Wor
     assert review.reason == "operators marked the payment of its receipt for return"
 
 
-@pytest.mark.parametrize("written", ["mt90001", "MT90001", "MT 90001", "MT\u200b90001", "ＭＴ９０００１", "MT–90-001"])
-def test_a_receipt_is_the_same_however_it_is_written(world: World, written: str) -> None:
-    first = world.notify("Mt90001", PAYER)
-    assert world.notify(written, PAYER) == first
-    assert main_of(world.client.id) == 2 * CENTS
-
-
-def test_a_reference_of_the_bank_is_the_same_however_it_is_written(world: World) -> None:
-    pair = [WAYS[WayIn.SETTLEMENT](world, f"of {written}", PAYER, written) for written in ("FT26", "ft-26")]
-    for each in pair:
-        each.prepare()
-    for each in pair:
-        each.report()
-    settlements = Transaction.select().where(Transaction.type == "settlement").order_by(Transaction.id)
-    assert [each.status for each in settlements] == ["succeeded", "created"]
-
-
 def test_a_held_payment_of_another_amount_stays_listed_until_operators_end_it(world: World, ours: Enquired) -> None:
     world.till.pay("nothing", SHILLINGS + 1, RECEIPT, number=HASHED)
     ours.report()
@@ -373,40 +295,6 @@ def test_operators_see_the_other_payment_before_they_settle_one_whose_outcome_wa
     assert main_of(world.client.id) == 2 * CENTS
     settle(world, second.transaction_id, has_succeeded=True)
     assert main_of(world.client.id) == 3 * CENTS
-    assert check_everything() == []
-
-
-@pytest.mark.parametrize("written", [RECEIPT, "3100 0000-041", "31000000041\u200b"])
-def test_a_payment_is_found_by_its_receipt_however_it_is_written(world: World, ours: Enquired, written: str) -> None:
-    ours.report()
-    found = world.services.transactions.list(
-        ListTransactions(provider_transaction_id=written), operator_context(world.client.id)
-    )
-    assert [each.transaction_id for each in found.items] == [ours.transaction_id]
-    hits = world.services.search.find(Search(written), operator()).items
-    assert [hit.id for hit in hits] == [ours.transaction_id]
-
-
-def test_a_second_receipt_of_one_collection_is_free_for_another(world: World, ours: Enquired) -> None:
-    ours.report()
-    row = ours.row
-    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R2", amount_cents=CENTS)
-    world.settlement.conclude(row.id, world.provider.pace, answer, Source.POLL, world.clock.now())
-    assert ours.row.provider_transaction_id == RECEIPT
-    second = Enquired(world, "public-2", "+256772000009", "R2")
-    second.prepare()
-    second.report()
-    assert main_of(world.client.id) == 3 * CENTS
-    assert check_everything() == []
-
-
-def test_a_collection_learns_its_receipt_after_its_success(world: World, ours: Enquired) -> None:
-    ours.succeeds()
-    ours.ask_now()
-    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id=RECEIPT, amount_cents=CENTS)
-    world.settlement.conclude(ours.transaction_id, world.provider.pace, answer, Source.POLL, world.clock.now())
-    assert world.notify(RECEIPT, PAYER).transaction_id == ours.transaction_id
-    assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
 
 

@@ -81,16 +81,16 @@ ALWAYS = {Refusal.CLIENT_DISABLED, Refusal.MONEY_HELD}
 BOTH = set(Moment)
 
 # For each way out what stops it, and when. A payment that was recorded has been counted for its key's daily limit.
-# A key's expiry is known beforehand, and revokes no menu. An operator who holds money settles with banks.
+# A key's expiry is known beforehand, and revokes no menu.
 COUNTED = dict.fromkeys(Refusal, BOTH) | {Refusal.DAILY_LIMIT: {Moment.BEFORE}}
 MATRIX: dict[WayOut, dict[Refusal, set[Moment]]] = {
     WayOut.PAYMENT: COUNTED,
     WayOut.REFUND: COUNTED,
-    WayOut.PAYOUT: COUNTED,
+    WayOut.PAYOUT: dict.fromkeys(Refusal, BOTH),
     WayOut.DATED_PAYOUT: dict.fromkeys(Refusal, BOTH),
     WayOut.MENU: {refusal: BOTH for refusal in Refusal if refusal is not Refusal.KEY_EXPIRED},
     WayOut.OPERATOR_REFUND: {Refusal.CLIENT_DISABLED: BOTH, Refusal.MONEY_HELD: {Moment.WAITING}},
-    WayOut.SETTLEMENT: {Refusal.CLIENT_DISABLED: {Moment.BEFORE}},
+    WayOut.SETTLEMENT: {Refusal.CLIENT_DISABLED: {Moment.BEFORE}, Refusal.MONEY_HELD: {Moment.BEFORE}},
     # What a provider has paid already is booked; nothing leaves.
     WayOut.RECOVERY: {},
 }

@@ -1,7 +1,8 @@
-"""docs/guides: the programs of every page run, in each language, and print what the page says."""
+"""docs/guides: the programs of every page run, in each language, and print what the page says; so does the README."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -18,6 +19,7 @@ from standardwebhooks import Webhook
 from tests.support.real_service.service import Service
 
 _FOLDER = Path(__file__).parents[2] / "docs/guides"
+_README = Path(__file__).parents[2] / "README.md"
 _PAGES = sorted(page for page in _FOLDER.glob("[a-z]*.md") if "```python" in page.read_text())
 _PATIENCE_SECONDS = 120
 _COMMANDS = {
@@ -71,6 +73,22 @@ def exported(service: Service) -> dict[str, str]:
         timeout=_PATIENCE_SECONDS,
     )
     return dict(line.split("=", 1) for line in ran.stdout.split("\0") if line)
+
+
+def test_the_first_call_of_the_readme_is_answered_as_it_says(service: Service) -> None:
+    (call,), (answer,) = blocks(_README, "sh"), blocks(_README, "json")
+    ran = subprocess.run(
+        ["bash", "-euc", call],
+        cwd=service.folder.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=_PATIENCE_SECONDS,
+    )
+    reply, shown = json.loads(ran.stdout), json.loads(answer)
+    same = shown["data"].keys() - {"transaction_id", "completed_at"}
+    assert reply["message"] == shown["message"]
+    assert {name: reply["data"][name] for name in same} == {name: shown["data"][name] for name in same}
 
 
 @pytest.mark.needs_node

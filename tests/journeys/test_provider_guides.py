@@ -1,4 +1,4 @@
-"""docs/guides: the recipes that connect MTN and Airtel work against the stand-ins."""
+"""docs/guides: the recipes that connect MTN and Airtel work against the simulators."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from tests.support.real_service.service import Service, command_line, descendant
 FACTS = {
     "base_url", "email", "password", "client_id", "apikey", "apisecret",
     "viewer_email", "viewer_password", "approver_email", "approver_password", "service_code", "gateway_path",
+    "operator_email", "operator_password", "second_operator_email", "second_operator_password",
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 Each step says which function of the program it is. A step in `atomic` is one database transaction or one arrival at the
 provider. Time is left out: whatever depends on it may happen early or late, so every order is tried.
 
-Left out: amounts, refunds, payouts, and what operators settle. docs/MODEL.md explains the rest.
+Left out: amounts, refunds, payouts, and what operators settle. docs/RELIABILITY.md explains the rest.
 
 Each word below breaks the model in one place; tests/model/test_payment.py proves that the loss is found:
 NO_LEASE, NO_MARK, RANDOM_NAME, SILENCE_FAILS, NO_GIVING_UP, NO_RECOVERY. */

@@ -106,6 +106,7 @@ def test_a_success_after_a_failure_is_found_by_the_late_check() -> None:
 
 def test_a_name_and_a_float_are_known() -> None:
     assert sandbox().look_up("+256770000042", 5).name == "SANDBOX SUBSCRIBER 42"
+    assert sandbox().look_up("+256772123456", 5).name == "SANDBOX SUBSCRIBER"
     assert sandbox().balance_cents(Direction.COLLECTION, 5) == 100_000_000_000
 
 

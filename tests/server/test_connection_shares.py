@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.server.test_web_callers import LIVE, Caller, serving
+from tests.server.callers import LIVE, Caller, serving
 from tests.support.eventually import eventually
 from ussd_server.server.connection_shares import ConnectionShares
 

@@ -25,7 +25,7 @@ def results(seeds: range, days: float, bug: str | None, jobs: int, shrinks: bool
     """Run seeds in processes of their own and yield the result of each as it comes; stop after a violation."""
     found: Queue[dict[str, Any] | None] = Queue()
     parts = [seeds[start : start + _SEEDS_OF_A_PROCESS] for start in range(0, len(seeds), _SEEDS_OF_A_PROCESS)]
-    if len(parts) < jobs:
+    if len(parts) <= jobs:
         parts = [part for start in range(jobs) if (part := seeds[start::jobs])]
     failed = []
 

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from ussd_server.bootstrap import Services
-from ussd_server.runtime import Runtime
+from ussd_server.services.runtime import Runtime
 
 _PARTS = {field.name for field in fields(Runtime)}
 

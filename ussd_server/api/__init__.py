@@ -1,1 +1,1 @@
-"""What every API endpoint shares: authentication, limits, permission, bodies and the reply."""
+"""Shared by all API endpoints: authentication, limits, permission, bodies and the reply."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from io import BytesIO
 from typing import IO, Any, TypeVar
 
@@ -14,6 +13,7 @@ from werkzeug.utils import cached_property
 
 from ussd_server.parsing.form_text import FormError, check_parts, form_fields
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import let_others_run
 
 _MOST_QUERY_FIELDS = 100
 _MOST_QUERY_ESCAPES = 1500
@@ -36,7 +36,7 @@ class _FormParser(FormDataParser):
         text = stream.read()
         bounds: dict[str, Any] = {}
         if self.may_be_long:
-            bounds = {"most_escapes": len(text) // 3, "pause": _let_others_run}
+            bounds = {"most_escapes": len(text) // 3, "pause": let_others_run}
         try:
             return stream, self.cls(form_fields(text, **bounds)), self.cls()
         except FormError as error:
@@ -48,7 +48,7 @@ class BoundedRequest(Request):
 
     form_data_parser_class = _FormParser
     query_problem = ""
-    """What is wrong with a query that was not read, when `args` was read; empty for any other."""
+    """The error in a query that could not be read when `args` was read; empty for any other."""
 
     @cached_property
     def args(self) -> MultiDict[str, str]:
@@ -101,7 +101,3 @@ def require_readable_query(request: Request) -> None:
 
 def _unreadable_form(error: FormError) -> ServiceError:
     return ServiceError(Code.INVALID_REQUEST, f"The form could not be read: {error}")
-
-
-def _let_others_run() -> None:
-    time.sleep(0)

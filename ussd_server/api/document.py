@@ -24,6 +24,7 @@ from ussd_server.api.document_events import event_data, webhooks
 from ussd_server.api.document_examples import examples, reply_example, request_example
 from ussd_server.api.document_models import menu_component, narrowed, simplify
 from ussd_server.api.endpoints import (
+    ApiBlueprint,
     EndpointSpec,
     allow_anyone,
     authenticate_access_token,
@@ -40,35 +41,6 @@ _ABOUT = (
     "Programs authenticate with the headers `x-api-key` and `x-api-secret`. Users authenticate with the access token "
     "of a login. Every error has a code and a sentence, in one of two envelopes."
 )
-_TAGS = {
-    "transactions": (
-        "Payments",
-        "Collect money from subscribers, pay it out, refund it, follow each payment, and read balances.",
-    ),
-    "payment_codes": (
-        "Payment codes",
-        "Codes with which payers pay by themselves, as at a till.",
-    ),
-    "payouts": ("Payouts", "Many disbursements at once: from a file, approved by another person."),
-    "statements": ("Statements and reports", "Every movement of an account, and the totals of a day."),
-    "search": ("Search", "Find an object by its id, reference, receipt or phone number."),
-    "own_key": ("The calling key", "What the key of a call may do, and what is left of its limits."),
-    "providers": ("Providers and subscribers", "The state of each provider, and the names of subscribers."),
-    "webhooks": ("Webhooks and events", "Events, and the addresses that receive them."),
-    "messages": ("Messages", "Texts to phones (SMS), and whether they were delivered."),
-    "ussd": ("USSD sessions", "Conversations with phones, for a client that talks to a gateway itself."),
-    "menus": ("USSD menus", "Drafts, checks, published versions and service codes."),
-    "logins": ("Signing in", "Logins of users, for the management endpoints."),
-    "client_payouts": ("Payouts, for users", "The payouts of a client, for the users who make and approve them."),
-    "clients": ("API keys", "API keys, service identifier and audit events of a client, for users."),
-    "client_settings": ("Settings", "What a client sets for itself, by its users: texts of receipts."),
-    "gateways": ("Gateways", "The paths to which USSD gateways send steps."),
-    "callbacks": ("Provider callbacks", "The paths to which providers send callbacks."),
-    "ops": ("Health and metrics", "For the operator."),
-    "openapi": ("This description", "The OpenAPI document and its page."),
-}
-"""The groups of operations in the order of their use: blueprint, title, description."""
-
 _ID, _SECRET = "0192f3a0-7c1e-7a44-9b1d-3f5e8c2a6b70", "wQ3xk0cN5rT8yB1mP6sV9zF2hJ4dL7aG"
 _VARIABLES = {
     "adapter": ("The gateway's format.", "africastalking"),
@@ -138,12 +110,17 @@ def api_document(app: Flask) -> dict[str, Any]:
         info={"description": _ABOUT},
         servers=[{"url": "/"}],
         tags=[
-            {"name": name, "x-displayName": title, "description": meaning} for name, (title, meaning) in _TAGS.items()
+            {"name": group.name, "x-displayName": group.title, "description": group.about}
+            for group in app.blueprints.values()
+            if isinstance(group, ApiBlueprint)
         ],
     )
     plugin.converter.attribute_functions.insert(1, _declared_by_field)  # type: ignore[union-attr]
     _add_components(spec)
-    for rule in sorted(app.url_map.iter_rules(), key=_place):
+    # Groups in the order of their blueprints in `app.py`; within a group, blueprints keep their own order.
+    groups = list(app.blueprints)
+    rules = [rule for rule in app.url_map.iter_rules() if _tag(rule) in groups]
+    for rule in sorted(rules, key=lambda rule: groups.index(_tag(rule))):
         view = app.view_functions[rule.endpoint]
         for method in sorted(_methods(rule)):
             if hasattr(view, "route"):
@@ -166,11 +143,6 @@ def component_name(view: Any) -> str:
     """Return the name of a view's schema in the document: `TransactionView` is `Transaction`."""
     kind, items = get_origin(view) or view, map(component_name, get_args(view))
     return "".join((*items, kind.__name__.removesuffix("View")))
-
-
-def _place(rule: Rule) -> int:
-    """Return the sort key of a route: the order of the groups. Within a group, blueprints keep their own order."""
-    return list(_TAGS).index(_tag(rule)) if _tag(rule) in _TAGS else len(_TAGS)
 
 
 def _title(rule: Rule) -> str:

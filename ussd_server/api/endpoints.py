@@ -82,11 +82,14 @@ class EndpointSpec:
 
 
 class ApiBlueprint(Blueprint):
-    """A blueprint whose routes share one kind of authentication."""
+    """A blueprint whose routes share one kind of authentication. In the API document it is a group of operations.
 
-    def __init__(self, name: str, authenticate: Authenticator, **options: Any) -> None:
+    `title` is the name of the group for people, `about` says in a sentence what it is for.
+    """
+
+    def __init__(self, name: str, authenticate: Authenticator, title: str, about: str, **options: Any) -> None:
         super().__init__(name, __name__, **options)
-        self._authenticate = authenticate
+        self._authenticate, self.title, self.about = authenticate, title, about
 
     def call(
         self,

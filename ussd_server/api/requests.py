@@ -34,6 +34,7 @@ from ussd_server.parsing.json_text import (
 )
 from ussd_server.parsing.secrets_in_text import shown_name
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import let_others_run
 
 if TYPE_CHECKING:
     from ussd_server.api.endpoints import EndpointSpec
@@ -182,7 +183,7 @@ def parse_object(request: Request, body: bytes, most_values: int = Body.most_val
         return {}
     if request.mimetype != JSON or not _is_utf8(request):
         raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/json in UTF-8")
-    pause = _let_others_run if len(body) > MAX_BODY_BYTES else no_pause
+    pause = let_others_run if len(body) > MAX_BODY_BYTES else no_pause
     marks = body.count(b",") + body.count(b"{") + body.count(b"[")
     if marks > most_values and has_more_values(body, most_values, pause):
         raise ServiceError(Code.INVALID_REQUEST, f"The request body has more than {most_values:,} values")
@@ -247,10 +248,6 @@ def _with_pauses(make: Callable[[_Given], _Made], pause: Callable[[], object]) -
         return make(given)
 
     return made
-
-
-def _let_others_run() -> None:
-    time.sleep(0)
 
 
 def _too_deep() -> ServiceError:

@@ -50,9 +50,16 @@ from ussd_server.wire import DeletionResult, Page
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
 _UNLESS_KNOWN = (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED)
 
-own_key = ApiBlueprint("own_key", authenticate_api_key)
-logins = ApiBlueprint("logins", allow_anyone)
-clients = ApiBlueprint("clients", authenticate_access_token)
+own_key = ApiBlueprint(
+    "own_key", authenticate_api_key, "The calling key", "What the key of a call may do, and what is left of its limits."
+)
+logins = ApiBlueprint("logins", allow_anyone, "Signing in", "Logins of users, for the management endpoints.")
+clients = ApiBlueprint(
+    "clients",
+    authenticate_access_token,
+    "API keys",
+    "API keys, service identifier and audit events of a client, for users.",
+)
 
 
 @own_key.call("GET", "/api/key", message="API key")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from schemas.fields import Body
 from schemas.incoming import CheckPaymentBody, ListPaymentCodesQuery, NotifyPaymentBody, PutPaymentCodeBody
-from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key, speaks
+from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, authenticate_api_key, speaks
 from ussd_server.api.requests import current_request, load, parse_object, services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.incoming.messages import (
@@ -27,8 +27,12 @@ from ussd_server.services.incoming.messages import (
 from ussd_server.services.settlement.messages import Callback
 from ussd_server.wire import DeletionResult, Page, success_envelope, writer
 
-callbacks = Blueprint("callbacks", __name__)
-payment_codes = ApiBlueprint("payment_codes", authenticate_api_key)
+callbacks = ApiBlueprint(
+    "callbacks", allow_anyone, "Provider callbacks", "The paths to which providers send callbacks."
+)
+payment_codes = ApiBlueprint(
+    "payment_codes", authenticate_api_key, "Payment codes", "Codes with which payers pay by themselves, as at a till."
+)
 
 _CHECK, _NOTICE = CheckPaymentBody(), NotifyPaymentBody()
 _write_check, _write_notified = writer(PaymentCheck), writer(NotifiedPayment)

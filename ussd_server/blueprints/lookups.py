@@ -12,8 +12,15 @@ from ussd_server.services.subscribers.messages import GetHistory, History, PinRe
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import PHONE_NUMBER
 
-providers = ApiBlueprint("providers", authenticate_api_key)
-search = ApiBlueprint("search", authenticate_api_key)
+providers = ApiBlueprint(
+    "providers",
+    authenticate_api_key,
+    "Providers and subscribers",
+    "The state of each provider, and the names of subscribers.",
+)
+search = ApiBlueprint(
+    "search", authenticate_api_key, "Search", "Find an object by its id, reference, receipt or phone number."
+)
 
 
 @providers.call("GET", "/api/providers", needs="transactions:read", message="Providers")

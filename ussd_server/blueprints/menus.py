@@ -27,7 +27,9 @@ from ussd_server.services.menus.messages import (
 from ussd_server.status import Code
 from ussd_server.wire import Items
 
-menus = ApiBlueprint("menus", authenticate_api_key)
+menus = ApiBlueprint(
+    "menus", authenticate_api_key, "USSD menus", "Drafts, checks, published versions and service codes."
+)
 
 
 @menus.call("GET", "/api/ussd/menus", needs="menus:read", message="Menus")

@@ -17,8 +17,15 @@ from ussd_server.services.sms.messages import CreateSms, ListSms, SmsView
 from ussd_server.status import Code
 from ussd_server.wire import Page
 
-messages = ApiBlueprint("messages", authenticate_api_key)
-client_settings = ApiBlueprint("client_settings", authenticate_access_token)
+messages = ApiBlueprint(
+    "messages", authenticate_api_key, "Messages", "Texts to phones (SMS), and whether they were delivered."
+)
+client_settings = ApiBlueprint(
+    "client_settings",
+    authenticate_access_token,
+    "Settings",
+    "What a client sets for itself, by its users: texts of receipts.",
+)
 
 
 @messages.call(

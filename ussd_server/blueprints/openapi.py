@@ -44,7 +44,13 @@ _HIDDEN_CLIENTS = {
     "shell": ["httpie", "wget"], "swift": True,
 }  # fmt: skip
 
-openapi = ApiBlueprint("openapi", allow_anyone, template_folder=str(_CONSOLE / "templates"))
+openapi = ApiBlueprint(
+    "openapi",
+    allow_anyone,
+    "This description",
+    "The OpenAPI document and its page.",
+    template_folder=str(_CONSOLE / "templates"),
+)
 
 
 @openapi.get("/")

@@ -19,7 +19,7 @@ from ussd_server.status import Code
 
 _VERSION = version("ussd-server")
 
-ops = ApiBlueprint("ops", allow_anyone)
+ops = ApiBlueprint("ops", allow_anyone, "Health and metrics", "For the operator.")
 
 
 @ops.call("GET", "/health/live", message="Alive")

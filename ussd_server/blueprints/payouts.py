@@ -43,8 +43,15 @@ from ussd_server.services.payouts.messages import (
 from ussd_server.status import Code
 from ussd_server.wire import Page
 
-payouts = ApiBlueprint("payouts", authenticate_api_key)
-client_payouts = ApiBlueprint("client_payouts", authenticate_access_token)
+payouts = ApiBlueprint(
+    "payouts", authenticate_api_key, "Payouts", "Many disbursements at once: from a file, approved by another person."
+)
+client_payouts = ApiBlueprint(
+    "client_payouts",
+    authenticate_access_token,
+    "Payouts, for users",
+    "The payouts of a client, for the users who make and approve them.",
+)
 _BLUEPRINTS = ((payouts, "/api/payouts", "payout"), (client_payouts, "/api/clients/payouts", "client_payout"))
 
 _View = TypeVar("_View", bound=Callable[..., Any])

@@ -32,8 +32,18 @@ from ussd_server.services.transactions.messages import (
 from ussd_server.status import Code
 from ussd_server.wire import Page
 
-transactions = ApiBlueprint("transactions", authenticate_api_key)
-statements = ApiBlueprint("statements", authenticate_api_key)
+transactions = ApiBlueprint(
+    "transactions",
+    authenticate_api_key,
+    "Payments",
+    "Collect money from subscribers, pay it out, refund it, follow each payment, and read balances.",
+)
+statements = ApiBlueprint(
+    "statements",
+    authenticate_api_key,
+    "Statements and reports",
+    "Every movement of an account, and the totals of a day.",
+)
 _FINAL = (TransactionStatus.SUCCEEDED, TransactionStatus.FAILED)
 
 

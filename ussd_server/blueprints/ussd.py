@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from schemas.ussd import BeginSessionBody, EnterTextBody, ListSessionsQuery
-from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, created, speaks
+from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, allow_anyone, authenticate_api_key, created, speaks
 from ussd_server.api.requests import current_request, services
 from ussd_server.api.trusted_proxies import UNREADABLE
 from ussd_server.context import RequestContext
@@ -14,8 +14,13 @@ from ussd_server.services.ussd.messages import BeginSession, EnterText, ListSess
 from ussd_server.status import Code
 from ussd_server.wire import Page
 
-ussd = ApiBlueprint("ussd", authenticate_api_key)
-gateways = Blueprint("gateways", __name__)
+ussd = ApiBlueprint(
+    "ussd",
+    authenticate_api_key,
+    "USSD sessions",
+    "Conversations with phones, for a client that talks to a gateway itself.",
+)
+gateways = ApiBlueprint("gateways", allow_anyone, "Gateways", "The paths to which USSD gateways send steps.")
 TAKE_STEP = "gateways.take_step"
 """The endpoint that answers steps of gateways."""
 

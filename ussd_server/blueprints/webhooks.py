@@ -22,7 +22,9 @@ from ussd_server.services.webhooks.messages import (
 )
 from ussd_server.wire import DeletionResult, Page
 
-webhooks = ApiBlueprint("webhooks", authenticate_api_key)
+webhooks = ApiBlueprint(
+    "webhooks", authenticate_api_key, "Webhooks and events", "Events, and the addresses that receive them."
+)
 
 
 @webhooks.call("GET", "/api/webhooks", needs="webhooks:read", message="Webhooks")

@@ -5,11 +5,7 @@ from __future__ import annotations
 from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
 from ussd_server.database.opening import open_database
-from ussd_server.database.servers import Replica, use_replica
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.menus.document.variables import use_provider_states
-from ussd_server.metrics import note_replica
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit.trail import AuditService
@@ -32,7 +28,7 @@ from ussd_server.services.incoming.codes import PaymentCodeService
 from ussd_server.services.incoming.held import HeldPaymentService
 from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.mail.choices import MailService
-from ussd_server.services.mail.outbox import MailReminders, use_mail
+from ussd_server.services.mail.outbox import MailReminders
 from ussd_server.services.mail.sending import MailSender
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
@@ -60,11 +56,12 @@ from ussd_server.services.reconciliation.statements import ProviderStatementServ
 from ussd_server.services.reports.daily_reports import DailyReportService, ReportFiles
 from ussd_server.services.reports.recent_payments import RecentPaymentsService
 from ussd_server.services.request_log.requests import RequestLogService
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import CallbackService, Settlement
 from ussd_server.services.signatures import SignatureService
-from ussd_server.services.sms.outbox import SmsService, use_sms
+from ussd_server.services.sms.outbox import SmsService
 from ussd_server.services.sms.receipts import ReceiptService
 from ussd_server.services.sms.sending import SmsReportService, SmsSending
 from ussd_server.services.statement_layouts.layouts import LayoutService
@@ -220,13 +217,5 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 8,
         pooler=settings.database_pooler,
     )
-    use_replica(
-        Replica(settings.replica_url, settings.threads, settings.replica_lag_seconds, note_replica)
-        if settings.replica_url
-        else None
-    )
     runtime = build_runtime(settings, clock or Clock())
-    use_provider_states(runtime.providers.takes_payments)
-    use_mail(settings.smtp_url is not None)
-    use_sms(settings.sms is not None)
     return Services(runtime)

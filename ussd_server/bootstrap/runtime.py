@@ -16,25 +16,28 @@ from limits import (
 )
 
 from ussd_server.clock import Clock
+from ussd_server.database.servers import Replica
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.quota_leases import KEPT_SECONDS
 from ussd_server.limits.sliding_window import SlidingWindowStorage
+from ussd_server.metrics import note_replica
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import Provider
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
-from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import Keyring, Vault
 from ussd_server.security.tokens import Tokens
 from ussd_server.senders.registry import build_sender
 from ussd_server.services.clients.auth import LastUses
 from ussd_server.services.clients.key_cache import KeyCache
 from ussd_server.services.leases import Leases
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
 from ussd_server.services.request_log.recorder import RequestRecorder
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import ProviderReferences
 from ussd_server.settings import Settings, SettingsError
 
@@ -71,7 +74,14 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     tokens = Tokens(keyring)
     vault = Vault(keyring)
     shared_tokens = SharedTokens(settings.redis_url, vault)
-    adapters = build_providers(settings, clock.now, tokens.callback_path, shared_tokens)
+    adapters = build_providers(
+        settings.providers,
+        clock.now,
+        ca_file=settings.ca_file,
+        is_sandbox=settings.is_sandbox,
+        callback_url=lambda name: settings.public_url + tokens.callback_path(name) if settings.public_url else None,
+        tokens=shared_tokens,
+    )
     names = [adapter.name for adapter in adapters]
     limiter = _limiter(settings, adapters)
     outages = ProviderOutages(settings.redis_url, limiter.is_away, names)
@@ -82,6 +92,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     return Runtime(
         settings=settings,
         clock=clock,
+        replica=_replica(settings),
         keyring=keyring,
         vault=vault,
         tokens=tokens,
@@ -97,12 +108,19 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         switches=switches,
         providers=providers,
         sms_sender=build_sender(settings.sms, settings.ca_file),
+        mail_outbox=MailOutbox(settings.smtp_url is not None),
         drop_offs=drop_offs,
         leases=leases,
         heartbeat=Heartbeat(leases, providers, drop_offs, clock),
         within_pace=lambda provider: limiter.hit(f"provider:{provider}", "all").accepted,
         at_kill_point=kill_point(settings.kill_point),
     )
+
+
+def _replica(settings: Settings) -> Replica | None:
+    if not settings.replica_url:
+        return None
+    return Replica(settings.replica_url, settings.threads, settings.replica_lag_seconds, note_replica)
 
 
 def _limiter(settings: Settings, adapters: Sequence[Provider]) -> Limiter:

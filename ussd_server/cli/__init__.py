@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ import click
 from ussd_server.cli.commands import Group, command, program
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ussd_server.bootstrap import Services
     from ussd_server.settings import Settings
 
@@ -39,6 +42,7 @@ _MODULES = {
     ".phone.dial": ("dial",),
     ".phone.menu": ("menu",),
     ".service.check": ("check",),
+    ".service.database": ("database",),
     ".service.doctor": ("doctor", "mail"),
     ".service.operators": ("operators",),
     ".service.run": ("migrate", "run", "smpp", "worker"),
@@ -144,7 +148,8 @@ def settings_of_service() -> Settings:
     """Read the settings for a command that needs a service which was started or migrated before.
 
     Without USSD_DATA_DIR the data folder is `var` in this folder, a folder above it or the checkout, and is named on
-    standard error. Raises ClickException where there is no service.
+    standard error, as are settings that the running service does not have; once in each shell. Raises
+    ClickException where there is no service.
     """
     from ussd_server.settings import has_data, is_data_dir_given, read_settings
 
@@ -154,11 +159,23 @@ def settings_of_service() -> Settings:
             f"There is no service in {settings.data_dir} yet. Start `{program()} run` there, "
             "or set USSD_DATA_DIR to the data folder of a service."
         )
-    if not is_data_dir_given():
-        click.echo(f"Using the service in {settings.data_dir}", err=True)
-    for difference in _differences_from_the_running_service(settings):
-        click.echo(f"The running service has another setting: {difference}.", err=True)
+    notes = [] if is_data_dir_given() else [f"Using the service in {settings.data_dir}"]
+    different = _differences_from_the_running_service(settings)
+    notes += [f"The running service has another setting: {difference}." for difference in different]
+    if notes and _is_new_in_this_shell(notes, settings.data_dir):
+        click.echo("\n".join(notes), err=True)
     return settings
+
+
+def _is_new_in_this_shell(notes: Sequence[str], data_dir: Path) -> bool:
+    """Return whether the shell was not the last one that read these notes, and remember that it is now."""
+    file, read = data_dir / "notes.read", "\n".join([str(os.getsid(0)), *notes])
+    with suppress(OSError):
+        if file.exists() and file.read_text(encoding="utf-8") == read:
+            return False
+        file.touch(mode=0o600)
+        file.write_text(read, encoding="utf-8")
+    return True
 
 
 def _differences_from_the_running_service(settings: Settings) -> list[str]:

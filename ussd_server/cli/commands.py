@@ -1,4 +1,4 @@
-"""What every command has: an example in its help, the option `--json`, and progress when it takes long."""
+"""Shared by all commands: an example in the help, the option `--json`, and progress when it takes long."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def refusal_of(error: Exception) -> click.ClickException | None:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is wrong, to follow "the database", and a sentence on how to repair it."""
+    """The error, to follow "the database", and a sentence on how to repair it."""
 
     found: str
     mend: str

@@ -89,6 +89,8 @@ class ConsolePages(Blueprint):
         needs: str | None = None,
         who: Who = "client",
         name: str | None = None,
+        shows: str | None = None,
+        for_operators: str | None = None,
         fresh_code: bool = False,
         before_factor: bool = False,
         max_body_bytes: int = 64 * 1024,
@@ -99,6 +101,9 @@ class ConsolePages(Blueprint):
 
         The view receives the request context and the variables of the path. It returns what a Flask view returns.
         `who` may see it: a client's people, operators, any of both who signed in, or the public. Others get 404.
+        `shows` is the kind of object whose page this is: `links.link_to` leads to it. `for_operators` is the path of
+        the same page for operators, who act for the client: it names the client, or an object of it. The view receives
+        the client as `client`; the endpoint is that of `links.operators_view`.
         `needs` is the permission of a client's person (`PAGE_PERMISSIONS`); without it every role may. The service
         checks the permission again. `fresh_code` asks a person with a second factor for a code, unless they gave one
         within ten minutes, and then goes on with the same form. A person who has to add a second factor sees nothing
@@ -140,31 +145,30 @@ class ConsolePages(Blueprint):
             serve.who, serve.needs = who, needs  # type: ignore[attr-defined]
             serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
             serve.streams_body = streams_body  # type: ignore[attr-defined]
-            self.add_url_rule(path or "", name or view.__name__, serve, methods=[method])
+            endpoint = name or view.__name__
+            self.add_url_rule(path or "", endpoint, serve, methods=[method])
+            if shows:
+                links.add_page(shows, who, endpoint, path)
+            if for_operators:
+                name_there = links.operators_view(endpoint)
+                self.page(method, for_operators, who="operator", name=name_there, shows=shows)(_on_behalf(view))
             return view
 
         return register
 
-    def for_operators(self, method: str, path: str, kind: str | None = None) -> Callable[[_View], _View]:
-        """Register the view of a client's page once more, for operators, who act for the client.
 
-        `path` names the client with `client_id`, or with `kind` an object of the client, such as `payout_id` for
-        `payout`. The view receives the client as `client`. The endpoint is that of `links.operators_view`.
-        """
+def _on_behalf(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The view of a client's page for operators: the path names the client, or an object of the client."""
 
-        def register(view: _View) -> _View:
-            def serve(context: RequestContext, **variables: str) -> Any:
-                if kind is None:
-                    client_id = variables.pop("client_id")
-                else:
-                    client_id = services().search.owner_of(kind, variables[f"{kind}_id"], context)
-                client = services().clients.find(client_id, context)
-                return view(links.acting_for(client, context), client=client, **variables)
+    def serve(context: RequestContext, **variables: str) -> Any:
+        client_id = variables.pop("client_id", None)
+        if client_id is None:
+            ((variable, object_id),) = variables.items()
+            client_id = services().search.owner_of(variable.removesuffix("_id"), object_id, context)
+        client = services().clients.find(client_id, context)
+        return view(links.acting_for(client, context), client=client, **variables)
 
-            self.page(method, path, who="operator", name=links.operators_view(view.__name__))(serve)
-            return view
-
-        return register
+    return serve
 
 
 console = ConsolePages("console", __name__, url_prefix="/console", template_folder="templates")
@@ -258,7 +262,7 @@ def _use_language_of_browser() -> None:
 
 @console.teardown_request
 def _use_english_again(_: BaseException | None) -> None:
-    """The next request of this thread may be one of the API."""
+    """Reset the language: the thread may serve an API request next."""
     use_language(ENGLISH)
 
 
@@ -293,6 +297,8 @@ def _for_templates() -> dict[str, Any]:
         "page_languages": languages(),
         "is_redis_away": services().limiter.is_away(),
         "is_mail_on": services().mails.is_on,
+        "is_sandbox": services().settings.is_sandbox,
+        "sandbox_outcomes": formats.sandbox_outcomes,
     }
 
 

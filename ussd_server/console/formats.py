@@ -15,13 +15,27 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from ussd_server.languages import gettext
+from ussd_server.languages import gettext, marked
 from ussd_server.providers.registry import short_name
 from ussd_server.services.reports.messages import HourOfPayments
 from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
 
 NETWORKS = {"64110": "MTN", "64101": "Airtel", "64111": "UTL", "64114": "Africell"}
 LANGUAGES = {"en": "English", "lg": "Luganda", "sw": "Swahili", "fr": "French", "rw": "Kinyarwanda"}
+_OUTCOMES = marked(
+    {
+        "00": "pays at once",
+        "01": "has no money",
+        "02": "declines",
+        "03": "does not answer",
+        "04": "pays after 3 s",
+        "05": "fails later",
+        "06": "pays; the answer is lost at first",
+        "07": "never gets the request",
+        "08": "is refused before the request is accepted",
+        "09": "fails, then pays after all",
+    }
+)
 _LONG_WORD = re.compile(r"\S{20,}")
 _SIGN = re.compile(r"([@._/]+)(?=[^\W\d])")
 _TONES = {
@@ -88,13 +102,13 @@ def status(word: str) -> Markup:
 
 
 def provider_name(name: str | None) -> str:
-    """What people call a provider."""
+    """The displayed name of a provider."""
     short = short_name(name).removeprefix("the ") if name else ""
     return f"{short[:1].upper()}{short[1:]}"
 
 
 def network_name(code: str | None) -> str:
-    """What people call the network of a code; the code where it has no name here."""
+    """The displayed name of a network code; the code if it has no name here."""
     return NETWORKS.get(code or "", code or "")
 
 
@@ -114,6 +128,11 @@ def breakable(text: object) -> Markup:
 def number(value: float | None) -> str:
     """A number with thousands separators."""
     return "" if value is None else f"{value:,}"
+
+
+def sandbox_outcomes() -> dict[str, str]:
+    """What the sandbox's numbers do, by their last two digits."""
+    return {number: gettext(outcome) for number, outcome in _OUTCOMES.items()}
 
 
 def duration(seconds: float) -> str:

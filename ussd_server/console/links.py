@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,41 +12,24 @@ from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView
 
-_PAGES = {
-    "transaction": ("show_transaction", "transaction_id"),
-    "session": ("show_session", "session_id"),
-    "message": ("show_message", "message_id"),
-    "event": ("show_event", "event_id"),
-    "key": ("show_api_key", "api_key_id"),
-    "payout": ("show_payout", "payout_id"),
-    "menu": ("show_menu", "menu_id"),
-    "webhook": ("show_webhook", "webhook_id"),
-    "person": ("show_person", "user_id"),
-    "subscriber": ("show_subscriber", "phone_number"),
-    "payment_code": ("show_payment_code", "code"),
-}
-_PAGES_OF_OPERATORS = {
-    "transaction": ("show_any_transaction", "transaction_id"),
-    "session": ("show_any_session", "session_id"),
-    "event": ("show_any_event", "event_id"),
-    "payout": ("show_any_payout", "payout_id"),
-    "key": ("explain_api_key", "api_key_id"),
-    "client": ("show_client", "client_id"),
-    "channel": ("show_channel", "channel_id"),
-    "difference": ("show_difference", "difference_id"),
-    "statement": ("show_reconciliation", "statement_id"),
-    "incoming": ("show_incoming", "incoming_id"),
-}
+_pages: dict[tuple[str, str], tuple[str, str]] = {}
+"""The endpoint of an object's page and the variable of its path, by who sees it and the kind of object."""
+
+
+def add_page(kind: str, who: str, endpoint: str, path: str) -> None:
+    """State that the page at `path`, which has one variable, shows objects of a kind to clients or to operators."""
+    (variable,) = re.findall("<(.+?)>", path)
+    _pages[who, kind] = (endpoint, variable)
 
 
 def link_to(kind: str, object_id: str | None) -> str | None:
     """The address of an object's page for the person who signed in; None for no object and a kind without a page."""
-    page = (_PAGES_OF_OPERATORS if g.person.is_operator else _PAGES).get(kind)
+    page = _pages.get(("operator" if g.person.is_operator else "client", kind))
     if page is None or not object_id:
         return None
-    view, variable = page
+    endpoint, variable = page
     variables: dict[str, Any] = {variable: object_id}
-    return url_for(f"console.{view}", **variables)
+    return url_for(f"console.{endpoint}", **variables)
 
 
 def public_address(view: str, **variables: Any) -> str:
@@ -57,8 +41,8 @@ def public_address(view: str, **variables: Any) -> str:
 
 
 def operators_view(view: str) -> str:
-    """What a view of a client's page is called for operators: `show_any_payout` for `show_payout`."""
-    return view.replace("_", "_any_", 1)
+    """The endpoint of a client's page for operators."""
+    return f"{view}_for_operators"
 
 
 def own_view(view: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import Enum
 from functools import partial
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from flask import Response, render_template, request, stream_with_context
 from ussd_server.api.requests import services
 from ussd_server.console import formats, forms
 from ussd_server.context import RequestContext
-from ussd_server.languages import ENGLISH, use_language
+from ussd_server.languages import ENGLISH, marked, use_language
 from ussd_server.spreadsheets.delimited import csv_parts
 from ussd_server.values import shillings, without_marks
 from ussd_server.wire import Page
@@ -24,7 +25,7 @@ from ussd_server.wire import Page
 _LONGEST_SEND_SECONDS = 30
 _LONGEST_WORD = 60
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.]+")
-_VERB = re.compile(r"^(?:list|show|find|search)_(?:any_)?")
+_NO_NOUN = re.compile(r"^(?:list|show|find|search)_(?:any_)?|_for_operators$")
 
 Kind = Literal[
     "text", "code", "id", "money", "moment", "number", "path", "phone", "reference", "sentence", "status", "word"
@@ -61,6 +62,15 @@ class Column:
         if self.kind == "money":
             return shillings(value) if isinstance(value, int) else value
         return formats.iso(value) or None if self.kind == "moment" else value
+
+
+@dataclass(frozen=True, slots=True)
+class UsualPeriod:
+    """A link that filters a table by a usual period."""
+
+    title: str
+    address: str
+    is_current: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,7 @@ class TableFilter:
 
     @property
     def value(self) -> Any:
-        """What is chosen, as the service takes it; None for nothing. Raises what `read` raises."""
+        """The chosen value, as the service takes it; None if nothing is chosen. Raises what `read` raises."""
         return self.read(self.chosen) if self.chosen else None
 
 
@@ -119,6 +129,8 @@ PERIOD = {
     "from_at": TableFilter("from", "From", input_type="date", read=forms.day),
     "to_at": TableFilter("to", "To", input_type="date", read=partial(forms.day, is_last=True)),
 }
+_PRESETS = marked({"Today": 0, "Last 7 days": 6, "Last 30 days": 29})
+"""Periods that end now, and how many days before today each begins."""
 BEFORE = TableFilter("to", "Before", input_type="datetime-local", read=forms.local_moment)
 PHONE_NUMBER = TableFilter("phone_number", "Phone number", placeholder="0772 123 456", read=forms.phone_number)
 
@@ -171,6 +183,22 @@ class DataTable:
         return [column for column in self.columns if column.where != "page"]
 
     @property
+    def periods(self) -> Sequence[UsualPeriod]:
+        """The usual periods, for a table that has a filter by the beginning of one."""
+        begin = next((each for each in self.filters if each.name == "from"), None)
+        if begin is None:
+            return []
+        time = "T00:00" if begin.input_type == "datetime-local" else ""
+        starts = {title: f"{forms.today() - timedelta(days=days)}{time}" for title, days in _PRESETS.items()}
+        is_open = not request.args.get("to")
+        return [
+            UsualPeriod(
+                title, link_to_table(cursor=None, to=None, **{"from": start}), is_open and begin.chosen == start
+            )
+            for title, start in starts.items()
+        ]
+
+    @property
     def is_filtered(self) -> bool:
         """Whether a filter or a position is in the URL."""
         return "cursor" in request.args or any(item.chosen for item in self.filters)
@@ -197,7 +225,7 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
             for row in (table.all_rows() if is_whole else table.rows)
         )
         lines = csv_parts([column.name for column in table.file_columns], rows)
-        what = _VERB.sub("", (request.endpoint or "table").rpartition(".")[2])
+        what = _NO_NOUN.sub("", (request.endpoint or "table").rpartition(".")[2])
         if is_whole:
             return send_csv(stream_with_context(lines), what, forms.today())
         response = Response(b"".join(lines), mimetype="text/csv")

@@ -65,7 +65,7 @@ def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
 
 
 def _facts(change: TransactionChange, provider: str, *, goes_out: bool) -> tuple[str, ...]:
-    """What a change says beside its title. What a payer began is not ours to send."""
+    """The facts below a change's title. `goes_out`: we send the payment; a payer's own payment is never sent by us."""
     detail, facts = change.detail, []
     if detail.sent:
         what = gettext("The payment was sent" if detail.sent == "payment" else "A status query was sent")

@@ -1,4 +1,4 @@
-"""What differs by database: each method here has one implementation in `postgres.py` and its twin in `sqlite.py`."""
+"""Differences by database: each method has one implementation in `postgres.py` and one in `sqlite.py`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": str(2 * _STATEMENT_TIMEOUT_MS),
     "timezone": "UTC",
 }
-"""What every session is set to; times in milliseconds."""
+"""Settings of every session; times in milliseconds."""
 _SET_EACH = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in SETTINGS.items())
 _MISSING_POOLER = (
     "A connection pooler stands between the service and PostgreSQL. Set USSD_DATABASE_POOLER to session or "

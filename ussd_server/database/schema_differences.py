@@ -115,7 +115,8 @@ def _read_sqlite(source: Any) -> _Schema:
     found = defaultdict(set)
     for kind, name, table, definition in source.execute_sql("SELECT type, name, tbl_name, sql FROM sqlite_schema"):
         if definition is not None:
-            found[table, table].add(_Item(kind, "" if kind == "table" else name, " ".join(definition.split())))
+            written = " ".join(definition.split()).replace("( ", "(").replace(" )", ")")
+            found[table, table].add(_Item(kind, "" if kind == "table" else name, written))
     return {table: frozenset(items) for table, items in found.items()}
 
 

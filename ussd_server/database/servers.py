@@ -124,16 +124,7 @@ class Replica:
         return lag is None or lag > self._most_lag_seconds
 
 
-_replica: Replica | None = None
-
-
-def use_replica(replica: Replica | None) -> None:
-    """Read lists that may lag from `replica` from now on; None: from the primary."""
-    global _replica
-    _replica = replica
-
-
-def rows_that_may_lag(query: Any) -> list[Any]:
+def rows_that_may_lag(query: Any, replica: Replica | None) -> list[Any]:
     """Return the rows of a SELECT from the replica while its lag is small, else from the primary."""
-    found = None if _replica is None else _replica.rows(query)
+    found = None if replica is None else replica.rows(query)
     return list(query) if found is None else found

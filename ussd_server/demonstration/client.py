@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
+from ussd_server.demonstration import operators
 from ussd_server.demonstration.example_day import ExampleDay, MovingTime
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.security.secrets_file import write_private
@@ -34,7 +35,7 @@ _PASSWORD_BYTES = 12
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """What `demo.json` holds."""
+    """The content of `demo.json`."""
 
     base_url: str
     email: str
@@ -46,6 +47,10 @@ class Demonstration:
     viewer_password: str = field(repr=False)
     approver_email: str
     approver_password: str = field(repr=False)
+    operator_email: str
+    operator_password: str = field(repr=False)
+    second_operator_email: str
+    second_operator_password: str = field(repr=False)
     service_code: str
     gateway_path: str = field(repr=False)
 
@@ -88,6 +93,10 @@ def _prepare(services: Services, base_url: str) -> Demonstration:
         viewer_password=_password(services, _VIEWER_EMAIL, "viewer", known.get("viewer_password"), context),
         approver_email=_APPROVER_EMAIL,
         approver_password=_password(services, _APPROVER_EMAIL, "admin", known.get("approver_password"), context),
+        operator_email=operators.EMAILS[0],
+        operator_password=_operator(services, operators.EMAILS[0], known.get("operator_password")),
+        second_operator_email=operators.EMAILS[1],
+        second_operator_password=_operator(services, operators.EMAILS[1], known.get("second_operator_password")),
         service_code=service_code,
         gateway_path=_gateway_path(services, context),
     )
@@ -115,6 +124,10 @@ def _password(services: Services, email: str, role: str, known: str | None, cont
     else:
         services.clients.create_user(CreateUser(context.client_id, email, role, password), context)
     return password
+
+
+def _operator(services: Services, email: str, known: str | None) -> str:
+    return operators.make_operator(services, email, known or secrets.token_urlsafe(_PASSWORD_BYTES), known)
 
 
 def _key(services: Services, known: Mapping[str, str], context: RequestContext) -> ApiKeyView:

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, new_request_id, operator_context
 from ussd_server.database.unit_of_work import dialect
+from ussd_server.demonstration.operators import leave_work, person_context
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.services.incoming.messages import NotifyPayment, PutPaymentCode, SetPrefix
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
@@ -156,12 +157,11 @@ class ExampleDay:
         self._client_id = made.client_id
         self._phones = Phones(services, time, made.service_code, made.gateway_path)
         context = operator_context(made.client_id)
-        keys, people = services.api_keys.list(context), services.clients.list_users(made.client_id, context)
+        keys = services.api_keys.list(context)
         key_id = next(each.id for each in keys if each.apikey == made.apikey)
-        approver_id = next(each.user_id for each in people if each.email == made.approver_email)
         self._by_key = RequestContext(Caller(CallerKind.KEY, client_id=made.client_id, key_id=key_id, grants=None))
-        self._by_approver = RequestContext(
-            Caller(CallerKind.TOKEN, client_id=made.client_id, user_id=approver_id, grants=None)
+        self._by_owner, self._by_approver = (
+            person_context(services, made.client_id, email) for email in (made.email, made.approver_email)
         )
         self._chance = random.Random(256)  # noqa: S311 - the same day each time
         self._number = 0
@@ -187,6 +187,7 @@ class ExampleDay:
         self._time.wait_until(end - timedelta(seconds=4))
         # Still pending when the first page is opened.
         self._collect("+256770000003", 12_000, settled_after=0.2)
+        self._services.call_history.write()
 
     def _scene(self) -> None:
         """One subscriber or one call of the client."""
@@ -244,6 +245,7 @@ class ExampleDay:
         for receipt, typed, amount in (("SBXIN0000001", code, 85_000), ("SBXIN0000002", f"{_PREFIX}FEES7", 60_000)):
             notice = NotifyPayment("sandbox", receipt, typed, amount * 100, "+256770000103", None, "Nakato Mary")
             services.notices.notify(notice, operator)
+        leave_work(services, code, self._by_owner)
 
     def _messages(self) -> None:
         """Two messages of the client, which the sandbox's sender delivers."""

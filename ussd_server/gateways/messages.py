@@ -46,7 +46,7 @@ class HandsetCall:
 
 
 class StepKind(StrEnum):
-    """What a gateway reports with one request; the last three mean that the session is over."""
+    """The kind of a gateway's request; the last three mean that the session is over."""
 
     BEGIN = "begin"
     INPUT = "input"
@@ -118,7 +118,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GatewayScreen:
-    """What the phone shows next."""
+    """The next screen of the phone."""
 
     action: Action
     text: str

@@ -1,4 +1,4 @@
-"""Networks: that of an address, and those from which an API key may be used."""
+"""The network of an address, and the networks from which an API key may be used."""
 
 from __future__ import annotations
 

@@ -23,6 +23,11 @@ class Client(Table):
     updated_at = MomentField()
 
 
+def is_client_active(client_id: str) -> bool:
+    """Whether a client is active."""
+    return bool(Client.select(Client.id).where(Client.id == client_id, Client.is_active).exists())
+
+
 class User(Table):
     """A person of a client. `role` is owner, admin, developer or viewer; `password_hash` is argon2id.
 

@@ -52,7 +52,7 @@ class DeletedApiKey(Table):
 
 
 class KeySpending(Table):
-    """What was paid with a key on a day of Kampala, such as `2026-11-20`, in cents."""
+    """The sum paid with a key on a day of Kampala, such as `2026-11-20`, in cents."""
 
     key_id = IdField()
     day = TextField()

@@ -100,7 +100,7 @@ class ServiceClock(Table):
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """What the database says about the time."""
+    """The database's time, and the service's difference from it."""
 
     database_at: datetime
     ahead_ms: int = 0
@@ -109,7 +109,7 @@ class ClockReading:
 
     @property
     def decision(self) -> Decision:
-        """What was decided last."""
+        """The last decision."""
         return self.ahead_ms, self.decided_at
 
     @property

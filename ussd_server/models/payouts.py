@@ -18,11 +18,14 @@ class Payout(Table):
     bind it to the people, under a master key. A cancelled draft has no `draft_digest`. `replaced_by` is the corrected
     draft of the same reference that took the place of this one; a reference belongs to one payout that was not
     replaced. `send_at` is the time before which nothing is sent; null for at once. `reserved_at` is when its money was
-    reserved, `needs_money_at` when it was due and its money was missing, `key_id` the API key that approved it.
-    `approved_fee_cents` are the fees that an approver named; other fees make it a draft again. `withdrawn_at` is when
-    its approval was withdrawn last, `withdrawal_reason` why, in words. `revoked_at` is when the key that made the draft
-    was revoked: it is cancelled, and its reference is free. `reservation_number` counts the reservations: after a
-    withdrawn one, rows become transactions with other references. `cancel_note` is what the canceller wrote.
+    reserved, `needs_money_at` when it was due and its money was missing, `key_id` the API key that approved it last.
+    `counted_key_id` is the key for whose daily limit its rows count: of those that approved it, the one with the lowest
+    limit, `key_limit_cents`. `approved_fee_cents` are the fees that an approver named; other fees make it a draft
+    again. `withdrawn_at` is when its approval was withdrawn last, `withdrawal_reason` why, in words. `revoked_at` is
+    when the key that made the draft was revoked: it is cancelled, and its reference is free. `reservation_number`
+    counts the reservations: after a withdrawn one, rows become transactions with other references. `cancel_note` is
+    what the canceller wrote. `copied_from` is the first payout of those that pay the same rows, of which only one may
+    pay each.
     """
 
     id = IdField(primary_key=True)
@@ -65,6 +68,8 @@ class Payout(Table):
     cancel_note = TextField(null=True)
     key_limit_cents = CentsField(null=True)
     operator = TextField(null=True)
+    copied_from = IdField(null=True)
+    counted_key_id = IdField(null=True)
 
     class Meta:
         only_save_dirty = True

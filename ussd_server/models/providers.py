@@ -1,4 +1,4 @@
-"""What is kept about providers: switches of operators, floats, calls over time, and names of subscribers."""
+"""Rows about providers: switches of operators, floats, calls over time, and names of subscribers."""
 
 from __future__ import annotations
 

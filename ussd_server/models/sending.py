@@ -1,4 +1,4 @@
-"""What is sent: events to webhooks, mails, and messages (SMS) to phones."""
+"""Outgoing rows: events to webhooks, mails, and messages (SMS) to phones."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class DifferenceInStatement(Table):
 
 
 class CoverageKind(StrEnum):
-    """What shows that a statement has every line between two moments."""
+    """The evidence that a statement has every line between two moments."""
 
     BALANCE = "balance"
     LINES = "lines"

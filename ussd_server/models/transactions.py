@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from peewee import BooleanField, IntegerField, TextField
 
@@ -86,12 +85,6 @@ class Transaction(Table):
 
     class Meta:
         only_save_dirty = True
-
-
-def counts_elsewhere() -> Any:
-    """The condition on `Transaction` that its money counts as that of the transaction in `same_money_as`."""
-    given_back = (Transaction.status == "reversed") & (Transaction.origin == "payer")
-    return Transaction.same_money_as.is_null(False) & (given_back | (Transaction.status == "failed"))
 
 
 class ReceiptClaim(Table):

@@ -57,7 +57,7 @@ class SmtpAddress:
 
 
 class SmtpResult(NamedTuple):
-    """What became of an attempt. `trouble` None: accepted. `is_final`: another attempt would end the same way."""
+    """Result of one attempt. `trouble` None: accepted. `is_final`: do not retry."""
 
     trouble: MailTrouble | None = None
     is_final: bool = False

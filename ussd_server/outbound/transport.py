@@ -178,7 +178,7 @@ class Transport:
             return HttpExchange(SendState.ANSWERED, response.status, names, received, trouble is None, trouble)
 
     def _read_body(self, response: httpcore2.Response, max_body_bytes: int) -> tuple[bytes, TransportFailure | None]:
-        """What arrives of the body: the status is known by now, so trouble here is reported beside it, not raised."""
+        """The body as far as it arrives. The status is known, so an error is reported beside it, not raised."""
         received = bytearray()
         self._progress.bytes_allowed = HEADER_MAX_BYTES + _WIRE_BYTES_PER_BODY_BYTE * max_body_bytes
         try:

@@ -72,9 +72,9 @@ def is_deeper(document: object, most: int, pause: Callable[[], object] = no_paus
             for child in (each.values() if isinstance(each, dict) else each if isinstance(each, list) else ())
             if isinstance(child, dict | list)
         ]
+        pause()
         if not level:
             return False
-        pause()
     return True
 
 

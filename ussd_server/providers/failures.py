@@ -17,7 +17,7 @@ class Fault(StrEnum):
 
 
 class Retry(StrEnum):
-    """What helps after a failure."""
+    """The action that helps after a failure."""
 
     NO = "no"
     NEW_ATTEMPT = "new_attempt"

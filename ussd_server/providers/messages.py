@@ -112,16 +112,20 @@ class PollingSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a provider moves in one direction."""
+    """The amounts that a provider moves in one direction."""
 
     enabled: Annotated[bool, "Whether this server is set up for it."]
     min_amount_cents: Annotated[Cents, "The smallest amount, in shillings."]
     max_amount_cents: Annotated[Cents, "The largest amount, in shillings."]
 
 
+ANY_NAME = "SANDBOX SUBSCRIBER"
+"""The registered name of most numbers of the sandbox: there, any written name counts as the registered one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a provider answers about a phone number: the name, and whether there is a subscriber; None: no answer."""
+    """A provider's answer about a phone number: the name, and whether there is a subscriber; None: no answer."""
 
     name: str | None = None
     is_registered: bool | None = None
@@ -165,7 +169,7 @@ class Provider(Protocol):
         ...
 
     def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
-        """Who is registered under a phone number. A reply that may be a proxy's says nothing."""
+        """The registered name of a phone number. A reply that may be a proxy's proves nothing."""
         ...
 
     def reference_in(self, callback: bytes) -> str | None:

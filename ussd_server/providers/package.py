@@ -1,4 +1,4 @@
-"""What the folder of a provider declares about it."""
+"""The declarations in the folder of a provider."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from environs import Env
 
@@ -16,9 +16,6 @@ from ussd_server.providers.messages import Provider
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.package import ProviderAccess, ProviderPackage
 from ussd_server.providers.settings import SettingsReader
-
-if TYPE_CHECKING:
-    from ussd_server.settings import Settings
 
 PACKAGES: tuple[ProviderPackage, ...] = tuple(
     import_module(f"ussd_server.providers.{name}").PACKAGE for name in PROVIDER_NAMES
@@ -31,7 +28,7 @@ def title(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """What sentences call a provider."""
+    """The name of a provider in sentences."""
     return next((package.short_name for package in PACKAGES if package.name == name), name or "the provider")
 
 
@@ -52,24 +49,26 @@ def read_provider_settings(
 
 
 def build_providers(
-    settings: Settings,
+    accesses: Mapping[str, ProviderAccess],
     now: Callable[[], datetime],
-    callback_path: Callable[[str], str],
+    *,
+    ca_file: Path | None,
+    is_sandbox: bool,
+    callback_url: Callable[[str], str | None] = lambda _: None,
     tokens: SharedTokens | None = None,
 ) -> list[Provider]:
-    """The adapter of every provider that is switched on; `callback_path` returns the path for a provider's name.
+    """The adapter of every provider that is switched on, by its access; in a sandbox also those that need none.
 
-    `tokens` are the access tokens that all processes share; None: this process has its own.
+    `callback_url` returns the address to which a provider of this name reports. `tokens` are the access tokens that all
+    processes share; None: this process has its own.
     """
-    trust = authorities(settings.ca_file)
+    trust = authorities(ca_file)
     providers = []
     for package in PACKAGES:
-        access = settings.providers.get(package.name)
+        access = accesses.get(package.name)
         if access is not None:
-            access = replace(access, shared_tokens=tokens)
-        if access is not None and settings.public_url:
-            access = replace(access, callback_url=settings.public_url + callback_path(package.name))
-        if access is not None or (package.read_settings is None and settings.is_sandbox):
+            access = replace(access, shared_tokens=tokens, callback_url=callback_url(package.name))
+        if access is not None or (package.read_settings is None and is_sandbox):
             # A slow provider must not take the connections of another, so each has a pool of its own.
             providers.append(package.build(access, Transport(trust=trust), now))
     return providers

@@ -63,7 +63,7 @@ class SettingsReader:
 
 
 def problems_of_address(name: str, address: str, *, https_only: bool = False) -> list[str]:
-    """What is wrong with the address of a server: a scheme and a host, perhaps a port and a path, and nothing else."""
+    """The error in the address of a server, which has a scheme, a host, and optionally a port and a path."""
     try:
         parts = urlsplit(address)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

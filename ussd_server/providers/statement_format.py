@@ -45,14 +45,14 @@ class DateOrder(StrEnum):
 
 
 class Thousands(StrEnum):
-    """What separates thousands in amounts. Where it is the comma, a dot is the decimal point."""
+    """The separator of thousands in amounts. If it is the comma, a dot is the decimal point."""
 
     COMMA = ","
     DOT = "."
 
 
 class LineStatus(StrEnum):
-    """What a provider says of a payment in its statement."""
+    """The status of a payment in a provider's statement."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -60,7 +60,7 @@ class LineStatus(StrEnum):
 
 
 class LineType(StrEnum):
-    """What a line of a statement is: money to us, money from us, a payment given back, or the provider's own charge."""
+    """The kind of a statement line: money to us, money from us, a payment given back, or the provider's own charge."""
 
     IN = "in"
     OUT = "out"
@@ -117,7 +117,7 @@ def with_additions(known: StatementFormat, provider: str, additions: Path | None
 
 
 def problem_of_additions(additions: Path, providers: Collection[str]) -> str | None:
-    """What is wrong with an operator's file, None for one that can be used."""
+    """The error in an operator's file; None if it can be used."""
     try:
         for row in _read_additions(additions):
             if row["provider"] not in providers:

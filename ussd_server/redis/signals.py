@@ -16,7 +16,7 @@ _REFRESH_SECONDS = 1.0
 
 
 class ProviderOutages:
-    """Which providers are away. Only workers call providers, and web processes need to know."""
+    """The providers that are away. Only workers call providers, and web processes need to know."""
 
     def __init__(self, url: str, is_redis_away: Callable[[], bool], providers: Iterable[str]) -> None:
         """`is_redis_away` returns, without a round trip, whether Redis is known to be away; then Redis is not used.

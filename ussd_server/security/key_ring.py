@@ -153,7 +153,7 @@ class Keyring:
 
 
 def _state_of(path: Path) -> _FileState:
-    """What changes with the file's content or rights."""
+    """A value that changes with the file's content or rights."""
     state = path.stat()
     return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 

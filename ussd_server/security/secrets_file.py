@@ -23,7 +23,7 @@ _INCOMPLETE = "the secrets file is not a complete JSON document"
 
 
 class Ring(StrEnum):
-    """What a ring's keys are for. No key ever serves two purposes."""
+    """The purpose of a ring's keys. No key ever serves two purposes."""
 
     TOKENS = "tokens"
     SIGNING = "signing"

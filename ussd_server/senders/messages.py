@@ -1,4 +1,4 @@
-"""What a sender is asked, and the closed set of its replies."""
+"""Requests to a sender of messages, and the closed set of its replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `ussd-server run` does: one data folder, one address, and every process the service needs."""
+"""The supervisor of `ussd-server run`: one data folder, one address, and every process the service needs."""
 
 from __future__ import annotations
 

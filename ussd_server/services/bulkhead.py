@@ -11,7 +11,7 @@ from ussd_server.status import Code, ServiceError
 
 
 class Place:
-    """The place of a request. It is true while the request holds it; another client may take it away."""
+    """A permit to wait. Falsy once it was revoked in favour of another client."""
 
     __slots__ = ("is_held",)
 
@@ -71,7 +71,7 @@ class Bulkhead:
         return self._free > 0 and len(self._held.get(client_id, ())) < self._places_of_client
 
     def _free_place(self, client_id: str) -> bool:
-        """Take a place from the client that has the most, unless `client_id` would then have more than that one."""
+        """Revoke one permit of the client with most, if that makes the shares more equal. Returns whether it did."""
         largest = max(self._held, key=lambda each: len(self._held[each]), default=None)
         if largest is None or len(self._held[largest]) <= len(self._held.get(client_id, ())) + 1:
             return False

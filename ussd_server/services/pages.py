@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, TypeVar
 
-from ussd_server.database.servers import rows_that_may_lag
+from ussd_server.database.servers import Replica, rows_that_may_lag
 from ussd_server.database.tables import Table
 from ussd_server.security.tokens import Tokens
 from ussd_server.status import Code, ServiceError
@@ -31,7 +31,7 @@ def require_row(row: Row | None, noun: str) -> Row:
 
 
 def matching(rows: Any, request: object, *columns: Any) -> Any:
-    """Those rows whose columns have the values of the request's fields of the same names; None sets no bound."""
+    """Filters rows by the request's fields of the same names; None sets no bound."""
     for column in columns:
         if (value := getattr(request, column.name)) is not None:
             rows = rows.where(column == value)
@@ -39,7 +39,7 @@ def matching(rows: Any, request: object, *columns: Any) -> Any:
 
 
 def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime | None) -> Any:
-    """Those rows that were made from `from_at` (included) to `to_at` (not included); None sets no bound."""
+    """Filters rows created from `from_at` (inclusive) to `to_at` (exclusive); None sets no bound."""
     if from_at is not None:
         rows = rows.where(table.id >= new_id_floor(from_at))
     if to_at is not None:
@@ -48,12 +48,12 @@ def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime |
 
 
 def page_of(
-    rows: Any, table: Any, cursor: str | None, limit: int, tokens: Tokens, *, may_lag: bool = True
+    rows: Any, table: Any, cursor: str | None, limit: int, tokens: Tokens, replica: Replica | None = None
 ) -> tuple[list[Any], str | None]:
     """The `limit` newest rows behind `cursor` and the cursor of the next page, None on the last.
 
-    The cost does not grow with the number of newer rows. A page that `may_lag` by some seconds is read from the
-    replica, if there is one. Raises INVALID_REQUEST for a cursor of another list.
+    The cost does not grow with the number of newer rows. A page that is read from a replica may lag by some seconds.
+    Raises INVALID_REQUEST for a cursor of another list.
     """
     kind = table._meta.table_name
     if cursor is not None:
@@ -61,6 +61,6 @@ def page_of(
         assert is_id(position)
         rows = rows.where(table.id < position)
     newest = rows.order_by(table.id.desc()).limit(limit + 1)
-    found = rows_that_may_lag(newest) if may_lag else list(newest)
+    found = rows_that_may_lag(newest, replica)
     shown = found[:limit]
     return shown, tokens.cursor(kind, shown[-1].id) if len(found) > limit else None

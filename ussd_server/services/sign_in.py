@@ -220,6 +220,10 @@ class FactorStore:
         used = self._recovery_codes.update(used_at=now).where(*self._conditions(row.id, code))
         return bool(used.execute())
 
+    def code_at(self, row: Any, at: datetime) -> str:
+        """The TOTP code of a person at a moment."""
+        return pyotp.TOTP(self._secret(row)).at(at)
+
     def _secret(self, row: Any) -> str:
         return self._vault.decrypt(row.factor_sealed, "", row.id)
 

@@ -21,10 +21,10 @@ from ussd_server.models.incoming import IncomingPayment, PaymentCode, PaymentCod
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ledger import BankAccount
 from ussd_server.models.operations import HistoryDigest, RowSignature
-from ussd_server.runtime import Service
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.runtime import Runtime
 from ussd_server.values import iso_milliseconds, new_id_floor
 
 UNSIGNED = "was changed, and not by the service"
@@ -52,11 +52,11 @@ class SignedTable(NamedTuple):
     which: Any = True
 
     def content(self, row: Any) -> bytes:
-        """What is signed of a row."""
+        """The signed content of a row."""
         return orjson.dumps([_written(getattr(row, column)) for column in self.columns])
 
     def name(self, row: Any) -> str:
-        """What a row is called in its signature."""
+        """The name of a row in its signature."""
         return f"{self.table._meta.table_name}/{getattr(row, self.key)}"
 
 
@@ -131,8 +131,11 @@ def unsigned_rows(table: str, low: str, high: str, vault: Vault | None) -> Itera
         yield str(getattr(rows[name], signed.key)), UNSIGNED
 
 
-class SignatureService(Service):
+class SignatureService:
     """Signs what earlier versions wrote, and renews signatures under new master keys."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._vault = runtime.clock, runtime.vault
 
     def begin(self) -> None:
         """Sign the rows of earlier versions, once."""
@@ -202,7 +205,7 @@ def _true_names(vault: Vault | None, contents: dict[str, bytes]) -> set[str]:
 
 
 def _content_of(name: str) -> bytes | None:
-    """What a signature signs now; None when its row is gone."""
+    """The content that a signature covers now; None when its row is gone."""
     table, _, key = name.partition("/")
     if table == "audit_events":
         return _events_of_day(datetime.fromisoformat(f"{key}T00:00:00+00:00"))

@@ -1,4 +1,4 @@
-"""What is wrong with settings, in sentences that begin with the name of the setting."""
+"""Problems of settings, in sentences that begin with the name of the setting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOCAL_HOSTS = (None, "", "localhost", "127.0.0.1", "::1")
 
 
 def malformed(settings: Settings) -> list[str]:
-    """What is wrong with the settings anywhere."""
+    """Problems of settings in any environment."""
     problems = []
     host, colon, port = settings.bind.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
@@ -64,7 +64,7 @@ def malformed(settings: Settings) -> list[str]:
 
 
 def unsafe(settings: Settings) -> list[str]:
-    """What is wrong with the settings outside of a sandbox."""
+    """Problems of settings outside of a sandbox."""
     problems = []
     if "USSD_SECRETS_FILE" not in os.environ:
         problems.append(

@@ -11,7 +11,7 @@ from ussd_server.smpp.pdu import Tag
 
 
 class SessionForm(StrEnum):
-    """Where a message has the number of its session."""
+    """The field of a message that holds the session number."""
 
     FIFTEEN = "15+end"
     EIGHT = "8+7+end"
@@ -20,14 +20,14 @@ class SessionForm(StrEnum):
 
 
 class Alphabet(StrEnum):
-    """What the octets of a text mean where data_coding says "default alphabet"."""
+    """The encoding of a text whose data_coding says "default alphabet"."""
 
     GSM = "gsm"
     LATIN1 = "latin1"
 
 
 class CodePlace(StrEnum):
-    """Where a begin has the dialled code."""
+    """The field of a begin that holds the dialled code."""
 
     TEXT = "text"
     DESTINATION = "destination"

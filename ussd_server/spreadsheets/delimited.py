@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -14,11 +13,11 @@ from itertools import islice
 from typing import BinaryIO
 
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
+from ussd_server.threads import let_others_run, with_pauses
 
 _DELIMITERS = ",;\t"
 _SAMPLE_ROWS = 100
 _MOST_LINE_CHARACTERS = 200_000
-_LINES_BEFORE_A_PAUSE = 100
 # Excel writes such a first line to name the separator.
 _NAMED_DELIMITER = re.compile(r"sep=([,;\t])\s*", re.IGNORECASE)
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
@@ -137,9 +136,7 @@ class _Lines:
         self.number += 1
         if len(read) == _MOST_LINE_CHARACTERS:
             raise SpreadsheetError(f"the line is longer than {_MOST_LINE_CHARACTERS:,} characters.", line=self.number)
-        if self.number % _LINES_BEFORE_A_PAUSE == 0:
-            # Let other requests of the process run, also while a file of empty lines is read.
-            time.sleep(0)
+        let_others_run()
         self.ends_with_break = read.endswith(("\n", "\r"))
         return read
 
@@ -190,7 +187,7 @@ def csv_parts(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Itera
     part = StringIO()
     lines = csv.writer(part)
     lines.writerow(columns)
-    for row in rows:
+    for row in with_pauses(rows):
         lines.writerow(map(neutralised, row))
         if part.tell() >= _MOST_BYTES_TOGETHER:
             yield part.getvalue().encode()

@@ -5,7 +5,6 @@ Here are also the parts that the cells of a sheet refer to: styles and shared te
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Iterator
 from typing import IO
@@ -14,11 +13,12 @@ from xml.parsers import expat
 from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format
 
 from ussd_server.spreadsheets.rows import SpreadsheetError
+from ussd_server.threads import let_others_run
 
 DAMAGED = "The XLSX file is damaged or not a spreadsheet."
 
-# An element takes four bytes and some 2 us at least, so a chunk takes some 4 ms.
-_CHUNK_BYTES = 8 * 1024
+# An element takes four bytes and some 2 us at least, so a chunk takes some 2 ms.
+_CHUNK_BYTES = 4 * 1024
 # expat reads an unfinished tag again with every chunk.
 _MOST_TAG_BYTES = 64 * 1024
 _MOST_DEPTH = 50
@@ -36,7 +36,7 @@ def parse(part: IO[bytes], parser: expat.XMLParserType) -> Iterator[None]:
     """Feed a part to its parser; the caller takes what was found after every chunk."""
     size = 0
     while chunk := part.read(_CHUNK_BYTES):
-        time.sleep(0)
+        let_others_run()
         parser.Parse(chunk, False)
         size += len(chunk)
         # expat keeps an unfinished tag in memory, however long it is.

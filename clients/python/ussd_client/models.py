@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from typing import NotRequired
 
 Amount = int | Decimal
 MONEY = frozenset(

@@ -1,4 +1,4 @@
-"""Every path serves the keys and the people that docs/PERMISSIONS.md names, and no others."""
+"""Every path serves the keys and the people that docs/reference/PERMISSIONS.md names, and no others."""
 
 from __future__ import annotations
 

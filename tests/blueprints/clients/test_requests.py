@@ -243,6 +243,7 @@ def test_requests_that_cannot_be_written_are_kept_within_a_bound(
     assert [each["count"] for each in usage] == [3]
 
 
+@pytest.mark.both_databases
 def test_calls_of_many_threads_are_counted_exactly(caller: Caller, services: Services) -> None:
     recorder = services.runtime.request_recorder
 

@@ -24,6 +24,7 @@ from ussd_server.services.accounts import statements as service
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.settlement.outcomes import succeed
+from ussd_server.services.sms.receipts import Receipts
 from ussd_server.services.transactions.messages import Source, TransactionType
 from ussd_server.values import iso_milliseconds
 
@@ -121,6 +122,7 @@ def test_a_statement_of_an_unused_account_is_empty_and_wrong_requests_are_refuse
     assert Program(services, web, "statements:read").get("/api/statements").json["data"] == empty
 
 
+@pytest.mark.both_databases
 def test_a_period_that_is_over_waits_for_what_is_under_way_and_never_changes(
     program: Program, services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +131,7 @@ def test_a_period_that_is_over_waits_for_what_is_under_way_and_never_changes(
 
     def succeed_late() -> None:
         with unit_of_work():
-            succeed(lock_row(Transaction, paid), Source.POLL, services.clock.now())
+            succeed(lock_row(Transaction, paid), Source.POLL, services.clock.now(), Receipts(services.runtime))
             posted.set()
             assert may_commit.wait(10)
         release_connection()
@@ -157,6 +159,7 @@ def test_a_period_that_is_over_waits_for_what_is_under_way_and_never_changes(
     assert [line["credit"] for line in following["items"]] == [5]
 
 
+@pytest.mark.both_databases
 def test_statements_add_up_while_payments_run(program: Program, services: Services, web: FlaskClient) -> None:
     over = threading.Event()
 

@@ -29,6 +29,8 @@ from ussd_server.services.ussd.endings import SessionEndings
 from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.services.ussd.sessions import Sessions
 
+pytestmark = pytest.mark.both_databases
+
 PROCESSING = "Your payment is being processed."
 APPROVE = Shown("Approve the prompt on your phone.", ends=True)
 

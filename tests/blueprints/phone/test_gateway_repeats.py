@@ -20,6 +20,8 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.gateways import GatewayService
 
+pytestmark = pytest.mark.both_databases
+
 
 def of_one_price(**changes: Any) -> dict[str, Any]:
     """A shop in which one key opens the confirmation, and the same key confirms."""

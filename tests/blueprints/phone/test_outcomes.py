@@ -91,6 +91,7 @@ def test_another_code_of_the_menu_does_not_show_it_and_each_payment_has_its_own(
     assert dial(CODE).startswith(MENU)
 
 
+@pytest.mark.both_databases
 def test_many_dials_at_once_show_an_outcome_once(
     app: Flask, services: Services, clock: MovableClock, web: FlaskClient
 ) -> None:

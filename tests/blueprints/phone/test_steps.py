@@ -20,6 +20,8 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.gateways import SessionCache
 from ussd_server.settings import Settings
 
+pytestmark = pytest.mark.both_databases
+
 READ, WRITE = "read", "write"
 
 

@@ -25,6 +25,8 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.ussd.sessions import LEASE_SECONDS, Sessions
 
+pytestmark = pytest.mark.both_databases
+
 
 def test_a_yes_that_was_overtaken_by_going_back_pays_nothing(
     shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch

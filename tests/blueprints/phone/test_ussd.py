@@ -102,6 +102,7 @@ def test_a_turn_that_is_neither_the_last_nor_the_next_is_refused(program: Progra
     assert (reply.status_code, reply.json.get("error")) == expected
 
 
+@pytest.mark.both_databases
 def test_the_confirm_step_posted_twenty_times_at_once_pays_once(
     app: Flask, services: Services, program: Program
 ) -> None:

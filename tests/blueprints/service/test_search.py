@@ -21,6 +21,8 @@ from ussd_server.services.search.messages import Search
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.values import new_id
 
+pytestmark = pytest.mark.both_databases
+
 NUMBER = "+256770000042"
 BODY = {"type": "collection", "phone_number": NUMBER, "amount": 500}
 

@@ -84,6 +84,22 @@ def test_keys_go_to_the_screen_that_is_shown_or_to_the_next_one(visitor: Visitor
         expect(entry).to_be_focused()
 
 
+def test_what_is_typed_stays_while_the_messages_beside_the_phone_refresh(visitor: Visitor) -> None:
+    with visitor.tab(width=1280) as page:
+        page.goto("/console/phone?target=code:*384*123%23")
+        page.get_by_role("button", name="Call").click()
+        entry = page.get_by_label("Your answer")
+        entry.fill("1")
+        for _ in range(2):
+            with page.expect_response("**/console/phone/messages**"):
+                expect(entry).to_have_value("1")
+        expect(entry).to_have_value("1")
+        page.keyboard.press("Enter")
+        expect(page.locator("#lcd")).to_contain_text("Enter amount")
+        page.get_by_role("button", name="Hang up").click()
+        expect(page.locator("#lcd")).to_contain_text("You hung up")
+
+
 def test_a_step_that_the_network_lost_is_said_and_can_be_sent_again(visitor: Visitor) -> None:
     with visitor.tab() as page:
         cookies = page.context.storage_state()

@@ -69,7 +69,7 @@ def test_a_developer_creates_tests_rotates_and_deletes_a_webhook(
     assert visitor.post(f"{path}/delete").location == "/console/webhooks"
     assert visitor.get(path).status_code == 404
     trail = visit("owner").get("/audit").text
-    assert all(f"webhook.{action}" in trail for action in ("created", "rotated", "changed", "deleted"))
+    assert all(f">{did} a webhook" in trail for did in ("created", "gave", "changed", "deleted"))
 
 
 def test_a_webhook_that_said_gone_is_disabled_with_the_reason_and_enabled_again(
@@ -116,6 +116,35 @@ def test_events_are_filtered_and_a_period_is_redelivered(
         deliver(services)
         assert [call.id for call in receiver.calls] == [first, second, late, first, second, late]
     assert visitor.get(f"/events/{late}/deliveries").text.count("<h3>Request</h3>") == 2
+
+
+def test_events_whose_delivery_was_given_up_are_found_and_sent_again_from_the_list(
+    visit: Visit, services: Services, example_client: ExampleClient, clock: MovableClock
+) -> None:
+    visitor, call = visit(), example_client.call()
+    (unwanted,) = happen(services, call)
+    services.relay.run()
+    with Receiver(answering(410, 200)) as receiver:
+        visitor.post("/webhooks/new", url=receiver.url, which="all")
+        (given_up,) = happen(services, call)
+        deliver(services)
+        (webhook,) = visitor.get("/webhooks?format=json").json["items"]
+        states = {each["id"]: each["delivery"] for each in visitor.get("/events?format=json").json["items"]}
+        assert (states[given_up], states[unwanted]) == ("dead", None)
+        (found,) = visitor.get("/events?delivery=dead&type=ussd.session.ended&format=json").json["items"]
+        assert found["id"] == given_up
+        visitor.post(f"/webhooks/{webhook['id']}/enable")
+        assert visitor.post("/events/redeliver-chosen").status_code == 303
+        assert "choose one or more" in visitor.get("/events").text
+        visitor.post("/events/redeliver-chosen", event_ids=[given_up, MISSING, "none"])
+        waiting_path = "/events?delivery=waiting&type=ussd.session.ended&format=json"
+        assert visitor.get(waiting_path).json["items"] == []
+        services.relay.run()
+        (waiting,) = visitor.get(waiting_path).json["items"]
+        assert (waiting["id"], waiting["delivery"]) == (given_up, "waiting")
+        deliver(services)
+    states = {each["id"]: each["delivery"] for each in visitor.get("/events?format=json").json["items"]}
+    assert states[given_up] == "delivered"
 
 
 def test_viewers_look_only_and_another_clients_webhooks_answer_as_missing_ones(

@@ -69,6 +69,29 @@ def test_a_form_with_a_mistake_names_the_field_and_keeps_what_was_typed(visit: V
     assert Transaction.select().count() == Payout.select().count() == 0
 
 
+def test_the_forms_of_a_sandbox_show_what_its_numbers_do(visit: Visit) -> None:
+    visitor = visit("admin")
+    for path in ("/collect", "/pay"):
+        page = visitor.get(path).text
+        assert "<code>+256770000009</code>" in page
+        assert "fails, then pays after all" in page
+        assert '<option value="+256770000001">has no money' in page
+
+
+def test_a_failed_payment_is_tried_again_from_its_page(visit: Visit, services: Services, clock: MovableClock) -> None:
+    visitor = visit("admin")
+    form = filled_in(visitor, "/collect", phone_number="0770000001", name="Sarah Namubiru")
+    failed = visitor.post("/collect", **form).location.removeprefix("/console")
+    work(services, clock, 2)
+    (retry,) = re.findall(r'href="/console(/collect\?like=[^"]+)">Retry', visitor.get(failed).text)
+    again = visitor.get(retry).text
+    for typed in ("+256770000001", "5000", "Sarah Namubiru", "Fees"):
+        assert f'value="{typed}"' in again
+    assert form["reference"] not in again
+    assert visitor.post("/collect", **filled_in(visitor, retry)).status_code == 303
+    assert "Retry" not in visit("viewer").get(failed).text
+
+
 def test_a_reference_of_another_payment_is_refused(visit: Visit) -> None:
     visitor = visit("admin")
     for path in ("/collect", "/pay"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from html import unescape
 
 from tests.conftest import MovableClock
 from tests.console.clients.test_api_keys import assert_same
@@ -61,6 +62,25 @@ def test_the_list_is_filtered_as_people_write_and_is_the_same_as_csv_and_json(
         assert [item["transaction_id"] for item in found] == [each.transaction_id for each in expected], query
     assert visitor.get("/transactions?from=yesterday").status_code == 400
     assert visitor.get("/transactions?to=9999-12-31").status_code == 400
+
+
+def test_a_list_offers_the_usual_periods_and_keeps_its_other_filters(
+    visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
+) -> None:
+    pay(services, example_client, reference="old")
+    clock.advance(8 * 86_400)
+    visitor = visit("viewer")
+    pay(services, example_client, reference="new")
+    for path, filters in (("/transactions", "status=created&"), ("/events", "")):
+        page = unescape(visitor.get(f"{path}?{filters}").text)
+        week, month = (
+            re.findall(rf'href="/console({path}\?[^"]+)">Last {days} days', page)[0].replace("?", "?format=json&")
+            for days in (7, 30)
+        )
+        assert filters in f"{week}&"
+        assert len(visitor.get(month).json["items"]) == 2 * len(visitor.get(week).json["items"]) > 0
+        shown = visitor.get(week.replace("format=json&", "")).text
+        assert 'aria-current="true">Last 7 days' in shown
 
 
 def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(

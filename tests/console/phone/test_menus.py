@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
+
+import pytest
 
 from tests.console.clients.test_api_keys import assert_same
 from tests.console.conftest import ConsoleVisitor, Visit
@@ -94,6 +97,19 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
         assert viewer.post(path).status_code == 403
 
 
+@pytest.mark.parametrize("name", ["savings_group", "school_fees", "shop_bill"])
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_new_menu_begins_with_a_shipped_example(visit: Visit, name: str) -> None:
+    visitor = visit("developer")
+    assert f'href="/console/menus/new?example={name}"' in visitor.get("/menus/new").text
+    page = visitor.get(f"/menus/new?example={name}").text
+    (menu_id,) = re.findall(r'name="menu_id" value="([^"]+)"', page)
+    text = unescape(page.partition('<textarea name="text" spellcheck="false">')[2].partition("</textarea>")[0])
+    assert visitor.post("/menus/new", menu_id=menu_id, text=text).location == f"/console/menus/{menu_id}"
+    assert "The check passes" in visitor.get(f"/menus/{menu_id}/edit").text
+    assert visitor.get("/menus/new?example=../shop_bill").status_code == 200
+
+
 def test_a_draft_that_is_too_large_as_yaml_is_still_edited(
     visit: Visit, services: Services, example_client: ExampleClient
 ) -> None:
@@ -147,7 +163,9 @@ def test_a_session_is_a_conversation_with_its_secret_masked_and_is_replayed_agai
     assert "No session in the last 7 days." in visitor.get("/menus/shop").text, "dials of the console do not count"
     assert services.runtime.drop_offs.counts() == []
     UssdSession.update(provider_session_id="ATUid_1").execute()
-    assert "left here (1 of" in visitor.get("/menus/shop").text
+    page = visitor.get("/menus/shop").text
+    assert "left here (1 of" in page
+    assert "Where subscribers left" in page
 
 
 def test_another_clients_menu_and_session_answer_as_missing_ones(

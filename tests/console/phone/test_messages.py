@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,16 +11,15 @@ from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.senders.messages import SmsAccess
-from ussd_server.services.sms.outbox import queue_sms, use_sms
+from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.settings import Settings
 
 NUMBER = "+256770000091"
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Iterator[Settings]:
-    yield replace(settings, sms=SmsAccess("sandbox"))
-    use_sms(False)
+def settings(settings: Settings) -> Settings:
+    return replace(settings, sms=SmsAccess("sandbox"))
 
 
 def queue(services: Services, client: ExampleClient, text: str = "<b>Ready</b>", number: str = NUMBER) -> str:
@@ -91,3 +89,15 @@ def test_an_owner_writes_receipts_and_a_mistake_keeps_what_was_typed(
     viewer = visit("viewer")
     assert "Owners and admins change receipts." in viewer.get("/messages/receipts").text
     assert viewer.post("/messages/receipts", **form).status_code == 403
+
+
+def test_receipts_are_shown_with_example_values_and_their_length_while_they_are_written(visit: Visit) -> None:
+    owner = visit()
+    assert "with example values" in owner.get("/messages/receipts").text
+    form = {"collection.language": ["en", "lg"], "collection.text": ["Got {{amount|ugx}} <b>", "{{reference}}" * 13]}
+    part = owner.post("/messages/receipts/preview", **form, **{"refund.language": "en", "refund.text": "{{x}}"}).text
+    assert "Got 5,000 &lt;b&gt;" in part
+    assert "13 characters, 1 part<" in part
+    assert "Could take 6 parts" in part
+    assert "Shows values by" in part
+    assert "<html" not in part

@@ -24,7 +24,8 @@ def test_entries_name_and_link_their_object_and_are_filtered_by_person_action_an
     assert (made["object_name"], made["who"]) == ("NOV", "developer@acme.example")
     page = owner.get("/audit?action=payout.created").text
     assert f'<a href="{path}"><bdi class="clipped" title="NOV">NOV</bdi></a>' in page
-    assert '<option value="login.succeeded">' in page
+    assert '<option value="login.succeeded">signed in</option>' in page
+    assert "<bdi>created a payout</bdi>" in page
     person = page.partition(">developer@acme.example</option>")[0].rpartition('value="')[2].rstrip('"')
     of_person = owner.get(f"/audit?person={person}&format=json").json["items"]
     assert {item["who"] for item in of_person} == {"developer@acme.example"}
@@ -40,6 +41,6 @@ def test_operators_find_what_was_done_by_action(operator: Operators, example_cli
     ann.post(f"{path}/disable", reason="unpaid")
     page = ann.get("/operator/audit?action=client.disabled").text
     assert page.count(f'<a href="/console{path}">') == 2
-    assert ">api_key.listed</option>" not in page
+    assert ">looked at the API keys</option>" not in page
     (item,) = ann.get("/operator/audit?action=client.disabled&format=json").json["items"]
     assert (item["object_name"], item["reason"]) == (item["client"], "unpaid")

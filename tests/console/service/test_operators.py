@@ -182,6 +182,8 @@ def test_an_operator_finds_and_opens_any_clients_session_event_and_payout(
         assert f'href="/console{client_path}/{kind}"' in ann.get(client_path).text
         page = ann.get(f"{client_path}/{kind}").text
         assert f'href="/console/operator/{kind}/{object_id}"' in page
+        file = ann.get(f"{client_path}/{kind}?format=csv")
+        assert re.fullmatch(rf'attachment; filename="{kind}-[0-9-]+\.csv"', file.headers["Content-Disposition"])
         for address in re.findall(r'(?:href|action)="(/console/[^"?]*)', page):
             assert address.startswith(
                 ("/console/operator", "/console/static", "/console/language", "/console/sign-out")

@@ -47,6 +47,10 @@ def test_the_overview_shows_what_moved_what_is_held_and_what_needs_a_person(
         "1 payment without an answer", "do not repeat it, we", "Collected by hour in the last 24 hours", "https://example.com/&lt;b&gt;hook&lt;/b&gt;",
     ):  # fmt: skip
         assert expected in page, expected
+    week = visitor.get("?days=7").text
+    assert "Collected in 7 days" in week
+    assert "the 7 days before" in week
+    assert "/console/overview/figures?days=7" in week
     first = visitor.get("/overview/figures", headers={"X-Console-Poll": "new"})
     seen = {"X-Console-Poll": first.headers["X-Console-Version"]}
     assert visitor.get("/overview/figures", headers=seen).status_code == 204

@@ -68,9 +68,24 @@ def test_people_find_payments_by_amount_part_of_a_reference_and_payee(
     of_day = visitor.get(f"/search?q=inv-2026&kind=transaction&day={today}&format=json").json["items"]
     assert len(of_day) == 2
     assert visitor.get("/search?q=inv-2026&kind=payout&format=json").json["items"] == []
-    for nothing in ("2026-", "inv%2026", "5000 yesterday", "5000 2026-99-99", "0.001 today"):
+    for part in ("2026-", "inv"):
+        assert len(visitor.get(f"/search?q={part}&format=json").json["items"]) == 3
+    for nothing in ("nv", "inv%2026", "5000 yesterday", "5000 2026-99-99", "0.001 today"):
         assert visitor.get(f"/search?q={quote(nothing)}&format=json").json["items"] == [], nothing
     assert foreign.transaction_id not in str(both)
+
+
+def test_people_find_payments_by_the_short_name_of_a_payer_and_by_what_they_are_for(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    context = operator_context(example_client.id)
+    named = replace(request(reference="one"), description="Fees of S1234", metadata={"name": "Sarah Namubiru"})
+    paid = services.transactions.create(named, context).transaction
+    services.transactions.create(request(reference="two"), context)
+    visitor = visit("developer")
+    for text in ("Sarah", "sarah", "S1234", "one"):
+        assert visitor.get(f"/search?q={text}").location == f"/console/transactions/{paid.transaction_id}", text
+    assert "<h1" in visitor.get("/search?q=Ann").text
 
 
 def test_operators_read_that_nothing_was_found(operator: Operators) -> None:

@@ -9,25 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.menus.checks.reports import HTTP, Make, Menu, errors
 from tests.support.shop import shop_document
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.document import DocumentError, parse
-from ussd_server.menus.document.findings import Finding
-
-Menu = dict[str, Any]
-Make = Callable[..., Menu]
-
-
-def errors(raw: Any, **arguments: Any) -> list[tuple[str, str | None]]:
-    """Return the rule and node of every error."""
-    return [(finding.rule, finding.node) for finding in check(raw, **arguments).errors]
-
-
-def only(raw: Any, **arguments: Any) -> Finding:
-    """Return the one finding there is, in the first language that has it."""
-    finding, *others = check(raw, **arguments).findings
-    assert {(other.rule, other.node) for other in others} <= {(finding.rule, finding.node)}
-    return finding
 
 
 def test_the_menu_of_the_specification_passes(shop: Menu) -> None:
@@ -36,80 +21,9 @@ def test_the_menu_of_the_specification_passes(shop: Menu) -> None:
     assert report.findings == ()
 
 
-def test_a_luganda_eng_too_many_is_refused_with_node_language_and_excess(shop: Menu) -> None:
-    shop["nodes"]["bye"]["text"]["lg"] = "a" * 70 + "b"
-    assert check(shop).passes
-    shop["nodes"]["bye"]["text"]["lg"] = "ŋ" + "a" * 69
-    assert check(shop).passes
-    shop["nodes"]["bye"]["text"]["lg"] = "ŋ" + "a" * 70
-    finding = only(shop)
-    assert (finding.severity, finding.rule, finding.node, finding.language) == ("error", "budget", "bye", "lg")
-    assert (finding.excess, finding.unit, finding.network) == (1, "characters", None)
-    assert finding.screen == "ŋ" + "a" * 70
-    assert "1 character too many in `lg` on every network: 71 of 70, because `ŋ` is outside GSM-7" in finding.message
-
-
-def test_a_screen_is_measured_with_its_variables_at_their_widest(shop: Menu) -> None:
-    shop["vars"]["balance"] = {"type": "amount", "max_len": 9}
-    shop["nodes"]["show"]["text"]["en"] = "x" * 149 + "{{vars.balance|ugx}}"  # 999,999,999 takes eleven
-    assert check(shop).passes
-    shop["nodes"]["show"]["text"]["en"] = "x" * 150 + "{{vars.balance|ugx}}"
-    finding = only(shop)
-    assert (finding.node, finding.excess, finding.unit) == ("show", 1, "septets")
-    assert finding.screen == "x" * 150 + "999,999,999"
-
-
-def test_a_balance_needs_no_declaration_and_is_measured_as_an_amount_of_twelve_digits(shop: Menu) -> None:
-    assert "balance" not in shop["vars"]
-    shop["nodes"]["show"]["text"]["en"] = "x" * 145 + "{{vars.balance|ugx}}"
-    assert check(shop).passes
-    shop["nodes"]["show"]["text"]["en"] = "x" * 146 + "{{vars.balance|ugx}}"
-    assert only(shop).screen == "x" * 146 + "999,999,999,999"
-
-
 def test_a_variable_that_no_balance_node_sets_has_to_be_declared(shop: Menu) -> None:
     shop["nodes"]["bal"]["var"] = "funds"
     assert errors(shop) == [("variable", "show")]
-
-
-def test_a_default_longer_than_its_variable_counts(menu: Make) -> None:
-    raw = menu({"root": {"type": "end", "text": {"en": "x" * 150 + "{{vars.t|default:nobody here}}"}}})
-    raw["vars"] = {"t": {"type": "text", "max_len": 3}}
-    del raw["nodes"]["bye"]
-    assert only(raw).excess == 1
-
-
-def test_every_network_has_its_own_budget(shop: Menu) -> None:
-    shop["limits"]["networks"] = {"64101": {"septets": 100}, "64110": {"septets": 182}}
-    shop["nodes"]["bye"]["text"]["en"] = "x" * 120
-    assert [(finding.network, finding.excess) for finding in check(shop).errors] == [("64101", 20)] * 3
-
-
-def test_a_notice_counts_as_part_of_its_screen(shop: Menu) -> None:
-    shop["nodes"]["amount"]["text"] = {"en": "x" * 130}  # with the footer 137, without a notice
-    finding = only(shop)
-    assert finding.node == "amount"
-    assert finding.screen is not None
-    assert finding.screen.startswith("Enter whole shillings, 500 to 999,999.\nxxx")
-
-
-def test_a_menu_pages_but_one_option_or_the_text_has_to_fit(menu: Make) -> None:
-    options = [{"label": {"en": f"{number} " + "y" * 120}, "goto": "bye"} for number in range(5)]
-    raw = menu({"root": {"type": "menu", "text": {"en": "x" * 120}, "options": options}})
-    assert check(raw).passes
-    raw["nodes"]["root"]["text"]["en"] = "x" * 160
-    assert errors(raw) == [("budget", "root")]
-    raw["nodes"]["root"]["text"]["en"] = "x"
-    options[3]["label"]["en"] = "y" * 150
-    assert errors(raw) == [("budget", "root")]
-
-
-def test_a_budget_is_never_more_than_the_wire_carries(shop: Menu) -> None:
-    shop["limits"] = {"septets": 183, "ucs2": 81}
-    assert [finding.message for finding in check(shop).errors] == [
-        "`limits.septets` has to be a whole number from 80 to 182",
-        "`limits.ucs2` has to be a whole number from 40 to 80",
-    ]
 
 
 def change(*path: Any, to: Any) -> Callable[[Menu], None]:
@@ -121,10 +35,6 @@ def change(*path: Any, to: Any) -> Callable[[Menu], None]:
         raw[path[-1]] = to
 
     return changed
-
-
-SECRET = {"type": "input", "text": {"en": "Code"}, "var": "code", "secret": True, "goto": "bye"}
-HTTP = {"type": "http", "url": "https://a.example/x", "goto": "bye", "on_error": "bye"}
 
 
 @pytest.mark.parametrize(
@@ -193,108 +103,6 @@ def test_an_error_blocks_publishing_and_names_its_node(
     for changed in changes:
         changed(shop)
     assert expected in errors(shop)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "node"),
-    [
-        ({"bye": {"type": "end", "text": {"en": "{{vars.code}}"}}}, "bye"),
-        ({"root": {**SECRET, "validate": [{"rule": "length", "max": 4, "error": {"en": "{{vars.code}}?"}}]}}, "root"),
-        ({"root": {**SECRET, "goto": "s"}, "s": {"type": "set", "values": {"t": "vars.code"}, "goto": "bye"}}, "s"),
-        ({"root": {**SECRET, "goto": "h"}, "h": {**HTTP, "url": "https://a.example/{{vars.code}}"}}, "h"),
-        ({"root": {**SECRET, "goto": "h"}, "h": {**HTTP, "map": {"code": "code"}}}, "h"),
-        ({"root": {**SECRET, "goto": "again"}, "again": {**SECRET, "secret": False}}, "again"),
-        (
-            {
-                "root": {**SECRET, "goto": "t"},
-                "t": {"type": "text", "text": {"en": "x"}, "goto": "h"},
-                "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}},
-            },
-            "h",
-        ),
-        (
-            {
-                "root": {**SECRET, "goto": "g"},
-                "g": {**HTTP, "goto": "h"},
-                "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}},
-            },
-            "h",
-        ),
-    ],
-)
-def test_a_secret_that_is_printed_kept_or_forgotten_too_early_is_refused(menu: Make, nodes: Menu, node: str) -> None:
-    raw = menu({"root": SECRET, **nodes}, vars={"code": {"type": "text", "max_len": 4}, "t": {"type": "text"}})
-    assert ("secret", node) in errors(raw)
-
-
-def test_a_secret_may_stand_in_the_body_of_the_next_call(menu: Make) -> None:
-    nodes = {"root": {**SECRET, "goto": "h"}, "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}}}
-    assert check(menu(nodes, vars={"code": {"type": "text", "max_len": 4}})).passes
-
-
-def test_a_secret_may_stand_between_a_yes_and_its_payment(shop: Menu) -> None:
-    shop["nodes"]["ok"]["yes"] = "code"
-    shop["nodes"]["code"] = {**SECRET, "goto": "pay", "text": {"en": "Your shop code"}}
-    shop["vars"]["code"] = {"type": "text", "max_len": 4}
-    assert check(shop).findings == ()
-    shop["nodes"]["code"]["secret"] = False
-    assert errors(shop) == [("payment", "pay")]
-
-
-def chosen_twice(menu: Make, **nodes: Menu) -> Menu:
-    """A menu that asks for two secret entries, and then goes on as the nodes say."""
-    asked = {
-        "root": {**SECRET, "goto": "second"},
-        "second": {**SECRET, "text": {"en": "Again"}, "var": "again", "goto": "next"},
-        "next": {"type": "text", "text": {"en": "Kept"}, "goto": "bye"},
-    }
-    code = {"type": "text", "max_len": 4}
-    return menu({**asked, **nodes}, vars={"code": code, "again": code})
-
-
-SAME = "vars.code == vars.again"
-RULED = {
-    **SECRET,
-    "text": {"en": "Again"},
-    "var": "again",
-    "goto": "next",
-    "validate": [{"rule": "expr", "expr": SAME}],
-}
-ROUTED = {"type": "router", "cases": [{"when": SAME, "goto": "offer"}], "else": "bye"}
-OFFERED = {"label": {"en": "Keep"}, "goto": "bye", "when": "not vars.again != vars.code"}
-MENU = {"type": "menu", "text": {"en": "Keep?"}, "options": [OFFERED, {"label": {"en": "No"}, "goto": "bye"}]}
-
-
-def test_two_secrets_may_be_compared_in_the_second_ones_rule_the_next_router_and_the_next_menu(menu: Make) -> None:
-    assert check(chosen_twice(menu, second=RULED)).passes
-    assert check(chosen_twice(menu, next=ROUTED, offer=MENU)).passes
-
-
-@pytest.mark.parametrize(
-    ("nodes", "node"),
-    [
-        ({"next": {"type": "text", "text": {"en": "x"}, "goto": "later"}, "later": ROUTED, "offer": MENU}, "later"),
-        ({"next": {**MENU, "options": [{**OFFERED, "goto": "later"}]}, "later": ROUTED, "offer": MENU}, "later"),
-        ({"second": {**RULED, "validate": [{"rule": "expr", "expr": "len(vars.code) == 4"}]}}, "second"),
-        ({"second": {**RULED, "validate": [{"rule": "expr", "expr": "vars.code == '1234'"}]}}, "second"),
-        ({"second": {**RULED, "validate": [{"rule": "expr", "expr": f"{SAME} and len(vars.code) == 4"}]}}, "second"),
-        ({"next": {**MENU, "options": [{**OFFERED, "when": "vars.again == '1234'"}]}}, "next"),
-        ({"second": {**RULED, "secret": False}}, "second"),
-    ],
-)
-def test_two_secrets_are_compared_nowhere_else_and_nothing_else_is_done_with_them(
-    menu: Make, nodes: Menu, node: str
-) -> None:
-    assert ("secret", node) in errors(chosen_twice(menu, **nodes))
-
-
-@pytest.mark.parametrize("about", [{"description": "Code {{vars.code}}"}, {"metadata": {"code": "{{vars.code}}"}}])
-def test_a_secret_in_the_description_or_the_metadata_of_a_payment_is_refused(shop: Menu, about: Menu) -> None:
-    shop["nodes"]["ok"]["yes"] = "code"
-    shop["nodes"]["code"] = {**SECRET, "goto": "pay", "text": {"en": "Your shop code"}}
-    shop["vars"]["code"] = {"type": "text", "max_len": 4}
-    shop["nodes"]["pay"] |= about
-    assert errors(shop) == [("secret", "pay")]
 
 
 @pytest.mark.parametrize(
@@ -493,37 +301,3 @@ def test_a_variable_may_be_named_as_a_field_and_takes_values_of_its_own_type(sho
     assert [finding for finding in check(shop).errors if finding.rule == "type" and finding.node == "root"] == []
     option["set"] = {name: "5"}
     assert f"`options.3.set.{name}` needs a value of type date" in str(check(shop).errors)
-
-
-def with_message(shop: Menu, **fields: Any) -> Menu:
-    """The shop with a message before its last screen."""
-    message = {"type": "sms", "to": "session.phone_number", "text": {"en": "Paid", "lg": "Osasudde"}, "goto": "bye"}
-    shop["nodes"]["tell"] = message | fields
-    shop["nodes"]["root"]["options"].append({"label": {"en": "Tell", "lg": "Buulira"}, "goto": "tell"})
-    return shop
-
-
-def test_a_message_of_more_than_three_parts_in_any_language_is_refused(shop: Menu) -> None:
-    with_message(shop, text={"en": "Paid", "lg": "a" * 457})
-    assert check(shop).passes
-    shop["nodes"]["tell"]["text"]["lg"] = "a" * 460
-    finding = only(shop)
-    assert (finding.severity, finding.rule, finding.node) == ("error", "parts", "tell")
-    assert "could take 4 parts in `lg`, and 3 are allowed" in finding.message
-
-
-def test_a_message_counts_with_every_variable_at_its_maximum(shop: Menu) -> None:
-    with_message(shop, text={"en": "a" * 450 + "{{vars.amount|ugx}}", "lg": "Osasudde"})
-    assert only(shop).rule == "parts"
-
-
-def test_a_message_goes_to_a_phone_number_and_holds_no_secret(shop: Menu) -> None:
-    assert [finding.rule for finding in check(with_message(shop, to="vars.amount")).errors] == ["type"]
-    code = {"type": "input", "text": {"en": "Code", "lg": "Koodi"}, "var": "code", "secret": True, "goto": "tell"}
-    shop["vars"]["code"] = {"type": "text", "max_len": 4}
-    shop["nodes"]["code"] = code
-    shop["nodes"]["root"]["options"][-1]["goto"] = "code"
-    shop["nodes"]["tell"] |= {"to": "session.phone_number", "text": {"en": "{{vars.code}}", "lg": "Koodi"}}
-    assert ("secret", "tell") in errors(shop)
-    shop["nodes"]["tell"] |= {"to": "vars.code", "text": {"en": "Code", "lg": "Koodi"}}
-    assert ("secret", "tell") in errors(shop)

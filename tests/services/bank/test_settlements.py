@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from datetime import date, timedelta
 from io import BytesIO, StringIO
 
@@ -12,7 +13,7 @@ from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, operator, request
-from ussd_server.bootstrap import Services
+from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.sending import Event
 from ussd_server.services.audit.messages import ListAuditEvents
@@ -25,7 +26,12 @@ from ussd_server.services.bank.messages import (
     SettlementView,
     StateBankAccount,
 )
-from ussd_server.services.transactions.messages import GetTransaction, ListTransactions, TransactionType
+from ussd_server.services.transactions.messages import (
+    GetTransaction,
+    ListTransactions,
+    TransactionHistory,
+    TransactionType,
+)
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
@@ -69,8 +75,8 @@ def completed(services: Services, *bank_references: str, **cells: str) -> bytes:
     return written.getvalue().encode()
 
 
-def record(services: Services, file: bytes) -> tuple[SettlementView, ...]:
-    return services.bank_settlements.record(RecordSettlements(BytesIO(file), BY, SECOND), operator())
+def record(services: Services, file: bytes, *, is_paid: bool = False) -> tuple[SettlementView, ...]:
+    return services.bank_settlements.record(RecordSettlements(BytesIO(file), BY, SECOND, is_paid), operator())
 
 
 def available(services: Services, context: RequestContext) -> int:
@@ -116,7 +122,10 @@ def test_only_a_confirmed_bank_account_gets_money_and_a_change_needs_another_con
     file = completed(services, "FT1")
     services.bank_accounts.state(other, client.at_console())
     assert due(services) == []
-    assert refusal(services, file) == "Row 2, client_id: No confirmed bank account. Nothing was recorded."
+    assert refusal(services, file) == (
+        "Row 2, settlement_id: The client has another bank account by now. "
+        "If the bank has paid it, use `settlements record --paid`. Nothing was recorded."
+    )
     shown = services.bank_accounts.show(client.at_console())
     assert (shown.number, shown.confirmed_at) == ("310001", None)
     services.bank_accounts.state(STANBIC, client.at_console())
@@ -124,7 +133,72 @@ def test_only_a_confirmed_bank_account_gets_money_and_a_change_needs_another_con
         services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, shown.digest), operator())
     services.bank_accounts.state(other, client.at_console())
     services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, shown.digest), operator())
-    assert "Is not the client's confirmed bank account" in refusal(services, file)
+    assert "has another bank account by now" in refusal(services, file)
+
+
+def test_a_settlement_keeps_the_bank_account_that_it_was_proposed_for(
+    services: Services, client: ExampleClient
+) -> None:
+    file = completed(services, "FT1")
+    (shown,) = services.bank_settlements.waiting(operator())
+    assert (shown.bank, shown.number, shown.name) == (STANBIC.bank, STANBIC.number, STANBIC.name)
+    other = StateBankAccount("Centenary Bank", "310001", "ACME Ltd")
+    services.bank_accounts.state(other, client.at_console())
+    services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, number=other.number), operator())
+    assert services.bank_settlements.waiting(operator()) == (), "no file has it, for either account"
+    renamed = file.replace(b"Stanbic Bank,9030001234567", b"Centenary Bank,310001")
+    assert "number: Is not the bank account of the settlement" in refusal(services, renamed)
+    assert [each.status for each in record(services, file, is_paid=True)] == ["succeeded"]
+    (settlement,) = services.bank_settlements.list(operator())
+    history = services.transactions.get(GetTransaction(settlement.settlement_id), operator_context(client.id))
+    assert isinstance(history, TransactionHistory)
+    note = "The client has another bank account by now, and the bank has paid all the same"
+    assert history.events[-1].detail.note == note
+    assert check_everything() == []
+
+
+def test_a_settlement_of_a_disabled_client_is_recorded_only_if_the_bank_has_paid_it(
+    services: Services, client: ExampleClient
+) -> None:
+    file = completed(services, "FT1")
+    (line,) = services.bank_settlements.read(file, operator())
+    services.clients.set_active(client.id, False, operator())
+    assert services.bank_settlements.waiting(operator()) == ()
+    assert "settlement_id: The client is disabled. If the bank has paid it" in refusal(services, file)
+    with pytest.raises(ServiceError, match="The client is disabled"):
+        services.bank_settlements.require_recordable(line, operator())
+    assert [each.replayed for each in record(services, file, is_paid=True)] == [False]
+    assert [each.replayed for each in record(services, file)] == [True], "the same file again changes nothing"
+    assert services.bank_settlements.require_recordable(line, operator()) == "succeeded"
+
+
+def test_while_money_is_held_nothing_is_proposed_and_no_file_is_written(
+    services: Services, client: ExampleClient, clock: MovableClock
+) -> None:
+    held = build_services(replace(services.settings, hold_money=True), clock).bank_settlements
+    for call in (
+        lambda: held.propose(ProposeSettlements(BY), operator()),
+        lambda: held.waiting(operator()),
+    ):
+        with pytest.raises(ServiceError) as refused:
+            call()
+        assert refused.value.code is Code.SERVICE_UNAVAILABLE
+
+
+def test_a_day_that_is_proposed_again_takes_nothing_of_the_next_day(
+    services: Services, client: ExampleClient, clock: MovableClock
+) -> None:
+    day = clock.now().astimezone(KAMPALA).date()
+    (before,) = propose(services)
+    deposit(services, client.at_console(), 7000, "the same day")
+    clock.advance(timedelta(days=1).total_seconds())
+    deposit(services, client.at_console(), 250_000, "the next day")
+    assert due(services, day) == [("acme", 7000)], "the first settlement still waits"
+    (again,) = services.bank_settlements.propose(ProposeSettlements(BY, day), operator())
+    assert due(services, day) == []
+    services.bank_settlements.cancel(EndSettlement(again.settlement_id or "", BY, SECOND), operator())
+    services.bank_settlements.cancel(EndSettlement(before, BY, SECOND), operator())
+    assert due(services, day) == [("acme", 107_000)]
 
 
 def test_stating_the_same_account_again_keeps_its_confirmation(services: Services, client: ExampleClient) -> None:
@@ -182,7 +256,7 @@ def test_lines_without_a_bank_reference_are_not_recorded(services: Services, cli
         ({"currency": "USD"}, "currency: Must be UGX."),
         ({"client_id": "acme"}, "client_id: Is not the id of a client."),
         ({"client_id": UNKNOWN}, "settlement_id: Is not a settlement of the client."),
-        ({"number": "1"}, "number: Is not the client's confirmed bank account."),
+        ({"number": "1"}, "number: Is not the bank account of the settlement."),
         ({"bank_reference": "x" * 60}, "bank_reference: Must be at most 59 characters."),
         ({"bank_reference": "-"}, "bank_reference: Needs a letter or a digit."),
     ],

@@ -28,7 +28,7 @@ def example_client(services: Services) -> ExampleClient:
 @pytest.fixture
 def data_app(app: Flask) -> Flask:
     """The application with one more data call, which costs nothing."""
-    blueprint = ApiBlueprint("data", authenticate_api_key)
+    blueprint = ApiBlueprint("data", authenticate_api_key, "Data", "")
 
     @blueprint.call("GET", "/data/rows", needs="collection:read")
     def enter(context: RequestContext) -> dict[str, str | None]:

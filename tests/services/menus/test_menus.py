@@ -9,6 +9,7 @@ from peewee import DatabaseError
 
 from tests.support.shop import CODE, Shop, client_call, shop_document
 from ussd_server.bootstrap import Services
+from ussd_server.database.tables import JsonField
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.menus.tools.diagram import GraphEdge
 from ussd_server.models.ussd import MenuVersion
@@ -150,3 +151,13 @@ def test_a_menu_over_a_bound_is_not_published_and_the_bound_is_named(services: S
     with pytest.raises(ServiceError, match=r"`nodes` has 51\d nodes; at most 500") as refused:
         services.menus.publish("shop", shop.call)
     assert refused.value.code is Code.MENU_INVALID
+
+
+def test_a_list_of_menus_reads_no_documents(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(services)
+    large = shop_document(id="village", title="Village shop", notes="x" * 60_000)
+    services.menus.save_draft(SaveDraft("village", large), shop.call)
+    services.menus.save_draft(SaveDraft("untitled", {"nodes": {}}), shop.call)
+    monkeypatch.setattr(JsonField, "python_value", lambda *_: pytest.fail("a document was read"))
+    titles = {menu.menu_id: menu.title for menu in services.menus.list(shop.call)}
+    assert titles == {"shop": "ACME", "untitled": "", "village": "Village shop"}

@@ -31,9 +31,15 @@ class StaffedDesk(PayoutDesk):
         self.approver = self.key("payouts:approve", "payouts:read")
         deposit(services, operator_context(self.client_id), 500_000)
 
-    def key(self, *scopes: str, by: RequestContext | None = None, expires_at: datetime | None = None) -> RequestContext:
+    def key(
+        self,
+        *scopes: str,
+        by: RequestContext | None = None,
+        expires_at: datetime | None = None,
+        limit_cents: int | None = None,
+    ) -> RequestContext:
         """The caller of a new key, which the operator or a person made."""
-        request = CreateApiKey(scopes or None, expires_at)
+        request = CreateApiKey(scopes or None, expires_at, daily_limit_cents=limit_cents)
         return self.caller_of(self.services.api_keys.create(request, by or operator_context(self.client_id)))
 
     def caller_of(self, key: ApiKeyView) -> RequestContext:

@@ -14,7 +14,8 @@ from tests.conftest import MovableClock
 from tests.services.payouts.desk import PayoutDesk, row
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.services.payouts.messages import CopyPayout, CreatePayout, ListPayoutItems, PayoutView
+from ussd_server.services.payouts.messages import CopyPayout, CreatePayout, ListPayoutItems, PayoutView, ReplacePayout
+from ussd_server.services.payouts.rows import FIELDS
 from ussd_server.services.providers.messages import SwitchProvider
 from ussd_server.status import ServiceError
 
@@ -69,6 +70,43 @@ def test_a_copy_pays_no_row_that_may_still_be_paid(desk: PayoutDesk, clock: Mova
     assert copied(desk, draft, "P2", again=True).item_count == 1
     desk.cancel(dated)
     assert copied(desk, dated, "D2").item_count == 1, "nothing of a cancelled payout is paid any more"
+
+
+def test_of_copies_of_one_draft_only_one_pays_a_row(desk: PayoutDesk, clock: MovableClock) -> None:
+    draft = desk.draft(row("a", PAID, 1000), row("b", DECLINED, 2000))
+    copies = [copied(desk, draft, name) for name in ("P2", "P3")]
+    of_copy = copied(desk, copies[0], "P4")
+    dated = copied(desk, draft, "P5", send_at=clock.now() + timedelta(days=9))
+    wanted = copied(desk, draft, "P6", again=True)
+    desk.approve(dated)
+    refused = partial(pytest.raises, ServiceError)
+    for each in (draft, *copies, of_copy):
+        with refused(match="2 of the payout's rows were paid already, or may still be, by P5"):
+            desk.approve(each)
+    desk.cancel(dated)
+    desk.approve(of_copy)
+    with refused(match="2 of the payout's rows were paid already, or may still be, by P4"):
+        desk.approve(draft)
+    desk.work(2)
+    assert desk.states(of_copy) == ["succeeded", "failed"]
+    with refused(match="1 of the payout's rows was paid already, or may still be, by P4"):
+        desk.approve(draft)
+    assert desk.approve(wanted).status == "approved"
+    rest = copied(desk, of_copy, "P7", only_state="failed")
+    assert desk.approve(rest).status == "approved"
+
+
+def test_a_corrected_draft_stays_a_copy(desk: PayoutDesk) -> None:
+    first = desk.draft(row("a", PAID, 1000), row("b", "0770", 2000))
+    copy = copied(desk, first, "P2")
+    for known in (first, copy):
+        typed = dict.fromkeys(FIELDS, "") | {"reference": "b", "phone_number": PAID, "amount": "2000"}
+        corrected = desk.payouts.replace(ReplacePayout(known.payout_id, corrections={2: typed}), desk.maker).payout
+        if known is first:
+            desk.approve(corrected)
+        else:
+            with pytest.raises(ServiceError, match="2 of the payout's rows were paid already"):
+                desk.approve(corrected)
 
 
 def test_an_equal_payment_of_another_payout_is_named_for_a_week(desk: PayoutDesk, clock: MovableClock) -> None:

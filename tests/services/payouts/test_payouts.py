@@ -232,6 +232,15 @@ def test_payouts_and_rows_come_in_pages(desk: PayoutDesk) -> None:
     )
 
 
+def test_in_the_sandbox_a_name_is_the_registered_one_unless_the_number_is_one_that_differs(desk: PayoutDesk) -> None:
+    rows = [row("a", "+256772123456", name="Grace Auma"), row("b", "+256770000042", name="Grace Auma")]
+    draft = desk.draft(*rows)
+    desk.work(1)
+    items = desk.items(draft)
+    assert [item.name_match for item in items] == ["same", "different"]
+    assert [item.registered_name for item in items] == ["Grace Auma", "SANDBOX SUBSCRIBER 42"]
+
+
 def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,6 @@ from ussd_server.providers.messages import Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.clients.keys.messages import UpdateApiKey
 from ussd_server.services.clients.messages import ChangeRole
-from ussd_server.services.mail.outbox import use_mail
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ListPayouts, PayoutStatus
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code
@@ -262,6 +261,35 @@ def test_a_row_that_did_not_leave_after_all_is_not_sent_again(
     assert check_everything(vault=staff.services.runtime.vault) == []
 
 
+def test_a_cancelled_row_is_enquired_once_because_a_lost_database_may_have_sent_it(
+    staff: StaffedDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payout, dated = staff.draft_of(22), staff.dated(0.5, "later")
+    staff.approve(payout)
+    staff.approve(dated)
+    delete(staff, staff.approver)
+    rows = list(Transaction.select().order_by(Transaction.id))
+    due = [row.due_at for row in rows if row.payout_id == payout.payout_id]
+    assert (due[0] > staff.clock.now() + timedelta(minutes=59), due[-1] - due[0]) == (True, timedelta(seconds=20))
+    assert {row.due_at for row in rows if row.payout_id == dated.payout_id} == {None}, "its time had not come"
+    lost = next(row for row in rows if row.payout_id == payout.payout_id)
+
+    def enquire(payment: PaymentOrder, _: float) -> ProviderAnswer:
+        is_paid = payment.transaction_id == lost.id
+        return ProviderAnswer(Outcome.SUCCEEDED if is_paid else Outcome.NOT_FOUND, provider_transaction_id="R1")
+
+    monkeypatch.setattr(staff.services.runtime.providers.get("sandbox"), "enquire", enquire)
+    staff.clock.advance(3700)
+    work(staff.services, staff.clock, 3)
+    found = Transaction.get_by_id(lost.id)
+    assert (found.status, found.late, found.review_reason) == (
+        "succeeded", True, "the provider reported success after it had reported failure",
+    )  # fmt: skip
+    assert Transaction.select().where(Transaction.due_at.is_null(False)).count() == 0
+    assert staff.main() == (50_000_000 - 10_000, 0)
+    assert check_everything(vault=staff.services.runtime.vault) == []
+
+
 def test_other_payouts_and_other_rights_are_left_alone(staff: StaffedDesk) -> None:
     by_admin, by_key = staff.dated(_MONTH, "by-admin"), staff.dated(_MONTH, "by-key")
     staff.approve_as(by_admin, staff.admin)
@@ -354,15 +382,14 @@ def test_an_approval_that_an_earlier_version_kept_is_withdrawn_too(staff: Staffe
     assert staff.status(payout) == "draft"
 
 
-def test_the_people_of_a_client_get_mails_about_a_withdrawn_approval(staff: StaffedDesk) -> None:
-    use_mail(True)
-    try:
-        payout = staff.dated(_MONTH)
-        staff.approve_as(payout, staff.admin, note="for November")
-        staff.services.clients.set_user_active("admin@acme.example", False, OPERATOR)
-        mails = Mail.select().where(Mail.kind == "payout.approval_withdrawn")
-        assert [(mail.recipient, mail.parameters["withdrawal"]) for mail in mails] == [
-            ("owner@acme.example", "admin@acme.example was disabled.")
-        ]
-    finally:
-        use_mail(False)
+def test_the_people_of_a_client_get_mails_about_a_withdrawn_approval(
+    staff: StaffedDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staff.services.runtime.mail_outbox, "is_on", True)
+    payout = staff.dated(_MONTH)
+    staff.approve_as(payout, staff.admin, note="for November")
+    staff.services.clients.set_user_active("admin@acme.example", False, OPERATOR)
+    mails = Mail.select().where(Mail.kind == "payout.approval_withdrawn")
+    assert [(mail.recipient, mail.parameters["withdrawal"]) for mail in mails] == [
+        ("owner@acme.example", "admin@acme.example was disabled.")
+    ]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 from flask.testing import FlaskClient
@@ -15,6 +12,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, work
 from tests.support.program import Program
 from tests.support.shop import CODE, PHONE, Shop
+from tests.support.tracing import count_queries
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.transactions import Transaction
@@ -29,23 +27,6 @@ def makers(program: Program, **query: Any) -> dict[str, dict[str, Any]]:
     """Who made each transaction of a client, by its reference."""
     listed = program.get(TRANSACTIONS, limit=100, **query).json["data"]["items"]
     return {each["reference"]: each["made_by"] for each in listed}
-
-
-def queries_of(call: Callable[[], object]) -> int:
-    """How many statements a call sends to the database."""
-    found = []
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code.co_name == "execute_sql":
-            found.append(frame)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
-    return len(found)
 
 
 def test_a_key_has_its_id_and_its_present_name(services: Services, web: FlaskClient) -> None:
@@ -114,4 +95,4 @@ def test_a_page_of_a_hundred_costs_as_many_queries_as_one(services: Services, we
     for number in range(20):
         program.collect(reference=f"r{number}")
     rows = list(Transaction.select().where(Transaction.client_id == program.client_id))
-    assert queries_of(lambda: views_of(rows)) == queries_of(lambda: views_of(rows[:1])) > 0
+    assert count_queries(lambda: views_of(rows)) == count_queries(lambda: views_of(rows[:1])) > 0

@@ -12,13 +12,14 @@ from unittest.mock import patch
 
 from peewee import OperationalError
 
+from ussd_server.database import sqlite
 from ussd_server.models.statements import StatementCoverage
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.gates import receipts
 from ussd_server.services.gates.receipts import ClaimOutcome
 from ussd_server.services.gates.sending import SendingGate
-from ussd_server.services.payouts import approval
+from ussd_server.services.payouts import approval, withdrawals
 from ussd_server.services.reconciliation import closed_days
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.settlement import outcomes, provider_answers, settlement
@@ -75,11 +76,11 @@ def _answered_without_a_commit() -> Any:
     """A payment is answered although the database failed."""
     insert = TransactionCreator._insert
 
-    def answer_anyway(self: TransactionCreator, draft: Any, legs: Any, source: Any, within: Any) -> Any:
+    def answer_anyway(self: TransactionCreator, draft: Any, source: Any, within: Any) -> Any:
         try:
-            return insert(self, draft, legs, source, within)
+            return insert(self, draft, source, within)
         except OperationalError:
-            return batch_of(draft, legs, source)[1]
+            return batch_of(draft, source)[1]
 
     return patch.object(TransactionCreator, "_insert", answer_anyway)
 
@@ -127,13 +128,17 @@ def _menus_pay_beyond_limits() -> Any:
 
 
 def _payouts_have_no_limit() -> Any:
-    """A payout does not know the daily limit of the key that approved it."""
-    return patch.object(approval, "limit_of_key", lambda key_id: None)
+    """A payout does not know the daily limit of the key that approved it, nor does the database."""
+    return _together(
+        patch.object(approval, "limiting_key", lambda key_ids: ([*key_ids][-1], None)),
+        patch.object(sqlite, "_OVERSPENT", "SELECT 1 WHERE ? IS NULL"),
+    )
 
 
 def _revocation_is_for_new_calls() -> Any:
-    """What a revoked key or person has sent before leaves when it is due."""
+    """What a revoked key or person has sent before leaves when it is due, and its approvals stand."""
     return _together(
+        patch.object(withdrawals, "_withdraw", lambda row, *rest: None),
         patch.object(SendingGate, "fault_of", lambda self, row: None),
         patch.object(SendingGate, "require_due", lambda self, payout: self.require_open()),
     )

@@ -38,7 +38,7 @@ class SentSample:
 
     @property
     def sentence(self) -> str:
-        """What happened, in a sentence."""
+        """The outcome, in a sentence."""
         answer = str(self.status) if self.status else (self.trouble or "no answer").replace("_", " ")
         return f"{self.type} ({self.event_id}): {answer} in {self.took_ms} ms."
 

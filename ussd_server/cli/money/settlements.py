@@ -91,7 +91,10 @@ def propose(date: datetime | None, csv_path: Path | None, by: str | None) -> Non
 @settlements.command(example="again.csv")
 @click.argument("csv_path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def waiting(csv_path: Path) -> None:
-    """Write FILE anew for the bank: every settlement that waits for it, also those that the bank has in a file."""
+    """Write FILE anew for the bank: every settlement that waits for it, also those that the bank has in a file.
+
+    Settlements of disabled clients, and for a bank account that was changed since, are left out: cancel them.
+    """
     found = services().bank_settlements.waiting(operator_context())
     csv_path.write_bytes(b"".join(services().bank_settlements.file(found)))
     show_lines(found, map(_line_of_due, found), "No settlement waits for the bank.")
@@ -99,11 +102,12 @@ def waiting(csv_path: Path) -> None:
 
 @settlements.command(example="due.csv --by Ann --and Ben")
 @file_argument
+@click.option("--paid", "is_paid", is_flag=True, help="The bank has paid disabled clients and changed accounts, too.")
 @two_people()
-def record(file: Path, by: str, second: str) -> None:
+def record(file: Path, is_paid: bool, by: str, second: str) -> None:
     """Record the lines of FILE that have a bank reference, all or none; the same file again changes nothing."""
     with file.open("rb") as source:
-        request = RecordSettlements(source, by, second)
+        request = RecordSettlements(source, by, second, is_paid)
         recorded = services().bank_settlements.record(request, operator_context())
     new = [each for each in recorded if not each.replayed]
     total = written_amount(sum(each.amount_cents for each in new))

@@ -173,7 +173,13 @@ def _providers(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFi
     Uses the access tokens of the running service, because a new one may end them.
     """
     tokens = SharedTokens(settings.redis_url, Vault(keyring)) if keyring else None
-    providers = build_providers(settings, lambda: datetime.now(UTC), lambda _: "", tokens)
+    providers = build_providers(
+        settings.providers,
+        lambda: datetime.now(UTC),
+        ca_file=settings.ca_file,
+        is_sandbox=settings.is_sandbox,
+        tokens=tokens,
+    )
     if not providers:
         known = " or ".join(f"USSD_{each.name.upper()}_" for each in PACKAGES if each.read_settings)
         yield DoctorFinding("providers", "none is switched on", f"Set those of {known} that apply.")

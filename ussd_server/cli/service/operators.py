@@ -55,6 +55,27 @@ def set_active(email: str, is_active: bool) -> None:
 
 @operators.command(example="ops@example.org")
 @click.argument("email")
+@password_option
+def password(email: str, password_stdin: bool) -> None:
+    """Give this operator another password and end all their logins."""
+    chosen = password_of(password_stdin)
+    with _among_operators(email):
+        operator = services().operators.change_password(email, chosen, operator_context())
+    made = {} if password_stdin else {"password": chosen}
+    show(asdict(operator) | made, "\n".join([_line(operator), *(f"Password: {each}" for each in made.values())]))
+
+
+@operators.command(example="operator@demonstration.example")
+@click.argument("email")
+def code(email: str) -> None:
+    """Print the present code of this operator's second factor, in the sandbox only."""
+    with _among_operators(email):
+        present = services().operators.present_code(email, operator_context())
+    show({"code": present}, present)
+
+
+@operators.command(example="ops@example.org")
+@click.argument("email")
 def reset_factor(email: str) -> None:
     """Give this operator a new second factor and recovery codes, and end all their logins."""
     with _among_operators(email):

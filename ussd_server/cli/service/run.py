@@ -70,8 +70,9 @@ def run(without_examples: bool, verbose: bool) -> None:
 
 
 def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
-    """Return the first text of a sandbox: addresses, credentials and three commands to paste."""
-    command = Path(sys.executable).with_name("ussd-server")
+    """Return the first text of a sandbox: addresses, credentials and commands to paste."""
+    here = f"USSD_DATA_DIR={shlex.quote(str(data_dir))} "
+    program = str(Path(sys.executable).with_name("ussd-server"))
     login = {"email": demonstration.email, "password": demonstration.password}
     payment = {
         "type": "collection",
@@ -87,8 +88,10 @@ def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
         "Collect 5,000 shillings from a phone, and wait for it:": shlex.join(
             [*post, *key, f"{url}/api/transactions?wait=10", "-d", json.dumps(payment)]
         ),
-        "Dial the menu on a phone in this terminal:": f"USSD_DATA_DIR={shlex.quote(str(data_dir))} "
-        + shlex.join([str(command), "dial", demonstration.service_code, "--phone", _SANDBOX_PHONE]),
+        "Dial the menu on a phone in this terminal:": here
+        + shlex.join([program, "dial", demonstration.service_code, "--phone", _SANDBOX_PHONE]),
+        "Print the code with which an operator signs in:": here
+        + shlex.join([program, "operators", "code", demonstration.operator_email]),
     }
     facts = {
         "console": f"{url}/console",
@@ -96,6 +99,10 @@ def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
         "approver": f"{demonstration.approver_email}  {demonstration.approver_password}",
         "viewer": f"{demonstration.viewer_email}  {demonstration.viewer_password}",
         "": "",
+        "operators": f"{url}/console/operator/sign-in",
+        "first": f"{demonstration.operator_email}  {demonstration.operator_password}",
+        "second": f"{demonstration.second_operator_email}  {demonstration.second_operator_password}",
+        " ": "",
         "API": f"{url}  described at {url}/docs",
         "client": demonstration.client_id,
         "x-api-key": demonstration.apikey,

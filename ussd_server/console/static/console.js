@@ -4,6 +4,9 @@
 const EVERY_MS = 2000;
 const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 
+// The texts of this script, in the language of the page.
+const texts = document.documentElement.dataset;
+
 // Each live part with the text that the server sent last, so that an unchanged part is left alone.
 const lastSeen = new Map();
 let answeredAt = new Date();
@@ -17,7 +20,7 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   await navigator.clipboard.writeText(button.dataset.copy);
   const text = button.textContent;
-  button.textContent = "Copied";
+  button.textContent = texts.copied;
   setTimeout(() => { button.textContent = text; }, 1500);
 });
 
@@ -45,7 +48,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 document.addEventListener("htmx:sendError", (event) => noteAnswer(event, false));
 document.addEventListener("htmx:beforeOnLoad", (event) => {
   const { xhr } = event.detail;
-  if (xhr.status === 401) tell("You are signed out. A form that you send now is kept until you have signed in again.");
+  if (xhr.status === 401) tell(texts.signedOut);
   else noteAnswer(event, xhr.status < 500);
   // A page that is loaded anew loses what was typed into its forms, the selection and the focus.
   if (!xhr.getResponseHeader("HX-Refresh")) return;
@@ -57,7 +60,7 @@ function noteAnswer(event, isAnswered) {
   if (!event.detail.elt.hasAttribute("data-poll")) return;
   if (isAnswered) answeredAt = new Date();
   const time = answeredAt.toLocaleTimeString("en-GB", { timeZone: "Africa/Kampala", hour: "2-digit", minute: "2-digit" });
-  tell(isAnswered ? "" : `Not connected. This page shows what was known at ${time}.`);
+  tell(isAnswered ? "" : texts.notConnected.replace("{time}", time));
 }
 
 function tell(text) {

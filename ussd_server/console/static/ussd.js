@@ -13,6 +13,8 @@ let zoom = null;
 
 const phone = () => document.querySelector("#phone form.phone-page");
 const entry = () => document.querySelector("#entry");
+// The messages below the phone refresh by themselves, and have nothing to do with its steps.
+const isStep = (event) => event.detail.target?.id === "phone";
 
 document.addEventListener("click", (event) => {
   const key = event.target.closest("button[data-key]");
@@ -38,25 +40,25 @@ document.addEventListener("submit", (event) => {
 }, true);
 
 document.addEventListener("htmx:beforeSend", (event) => {
-  if (event.target.closest("#phone") === null) return;
+  if (!isStep(event)) return;
   isWaiting = true;
   sent = entry()?.value ?? "";
   if (entry()) entry().value = "";
 });
 
 document.addEventListener("htmx:beforeSwap", (event) => {
-  if (event.detail.target.id === "phone") sent = entry()?.value ?? "";
+  if (isStep(event)) sent = entry()?.value ?? "";
 });
 
 document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target.id !== "phone") return;
+  if (!isStep(event)) return;
   if (entry() && sent) entry().value = sent;
   (entry() || document.querySelector("#key-send"))?.focus();
 });
 
-document.addEventListener("htmx:load", () => {
+document.addEventListener("htmx:load", (event) => {
   showDiagrams();
-  if (!isWaiting || !phone()) return;
+  if (event.target.id !== "phone" || !isWaiting || !phone()) return;
   isWaiting = false;
   const next = waiting.shift();
   const button = next && [...phone().elements].find((each) => each.name === next.name && each.value === next.value);
@@ -72,7 +74,7 @@ document.addEventListener("htmx:load", () => {
 
 for (const trouble of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {
   document.addEventListener(trouble, (event) => {
-    if (event.target.closest("#phone") === null) return;
+    if (!isStep(event)) return;
     isWaiting = false;
     waiting.length = 0;
     if (entry() && !entry().value) entry().value = sent;

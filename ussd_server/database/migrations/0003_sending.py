@@ -10,11 +10,11 @@ from ussd_server.database.unit_of_work import is_postgres
 _COLUMNS = """
 ALTER TABLE api_keys ADD COLUMN bounds_set_by text;
 
-ALTER TABLE transactions ADD COLUMN user_id uuid;
+ALTER TABLE transactions ADD COLUMN user_id uuid; -- fixed by transactions_sender
 
-ALTER TABLE transactions ADD COLUMN menu_id uuid;
+ALTER TABLE transactions ADD COLUMN menu_id uuid; -- fixed by transactions_sender
 
-ALTER TABLE transactions ADD COLUMN menu_version integer;
+ALTER TABLE transactions ADD COLUMN menu_version integer; -- fixed by transactions_sender
 
 ALTER TABLE payouts ADD COLUMN key_limit_cents bigint;
 

@@ -28,16 +28,10 @@ _MOVED_BACK = """NEW.status <> OLD.status AND NOT (
     (OLD.status = 'draft' AND NEW.status IN ('approved', 'cancelled'))
     OR (OLD.status = 'approved' AND NEW.status IN ('draft', 'running', 'completed', 'cancelled'))
     OR (OLD.status = 'running' AND NEW.status IN ('draft', 'completed', 'cancelled')))"""
-_ITEM = """
-    NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.amount_text, NEW.provider,
-    NEW.reference, NEW.description, NEW.name, NEW.is_ready, NEW.problems"""
-_ITEM_CHANGED = f"""({_ITEM}) IS DISTINCT FROM ({_ITEM.replace("NEW.", "OLD.")})
+_ITEM_CHANGED = """(fixed(NEW, payout_items)) IS DISTINCT FROM (fixed(OLD, payout_items))
     OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NOT NULL
         AND (NEW.transaction_id, NEW.fee_cents) IS DISTINCT FROM (OLD.transaction_id, OLD.fee_cents))"""
-_APPROVAL = """
-    NEW.id, NEW.payout_id, NEW.made_by, NEW.people, NEW.key_id, NEW.operators, NEW.note, NEW.total_fee_cents,
-    NEW.created_at"""
-_APPROVAL_CHANGED = f"""({_APPROVAL}) IS DISTINCT FROM ({_APPROVAL.replace("NEW.", "OLD.")})
+_APPROVAL_CHANGED = """(fixed(NEW, payout_approvals)) IS DISTINCT FROM (fixed(OLD, payout_approvals))
     OR (OLD.withdrawn_at IS NOT NULL AND NEW.withdrawn_at IS DISTINCT FROM OLD.withdrawn_at)"""
 
 _TABLES = """
@@ -71,15 +65,15 @@ CREATE INDEX payouts_open ON payouts (client_id) WHERE status IN ('draft', 'appr
 CREATE INDEX deleted_api_keys_id ON deleted_api_keys (id);
 
 CREATE TABLE payout_approvals (
-    id uuid PRIMARY KEY,
-    payout_id uuid NOT NULL REFERENCES payouts (id),
-    made_by uuid NOT NULL,
-    people text NOT NULL,
-    key_id uuid,
-    operators text,
-    note text,
-    total_fee_cents bigint CHECK (total_fee_cents >= 0),
-    created_at timestamptz NOT NULL,
+    id uuid PRIMARY KEY, -- fixed
+    payout_id uuid NOT NULL REFERENCES payouts (id), -- fixed
+    made_by uuid NOT NULL, -- fixed
+    people text NOT NULL, -- fixed
+    key_id uuid, -- fixed
+    operators text, -- fixed
+    note text, -- fixed
+    total_fee_cents bigint CHECK (total_fee_cents >= 0), -- fixed
+    created_at timestamptz NOT NULL, -- fixed
     withdrawn_at timestamptz,
     digest text NOT NULL
 ); -- by key

@@ -1,5 +1,6 @@
 """Rules against edits at the database prompt: what never changes is refused, what may change has a signature."""
 
+from ussd_server.database.fixed_columns import refuse, with_lists
 from ussd_server.database.schema import execute_statements
 from ussd_server.database.unit_of_work import is_postgres
 
@@ -11,21 +12,15 @@ CREATE TABLE row_signatures (
 ); -- by key
 """
 
-# These rows are never removed, and these columns never change.
+# These rows are never removed, and what is marked in these tables never changes.
 _KEPT = ("audit_events", "closed_days", "row_signatures")
-_FIXED = {
-    "api_keys": ("id", "client_id", "apikey", "created_by"),
-    "audit_events": (
-        "id", "client_id", "user_id", "actor", "action", "object_id", "address", "request_id", "created_at", "operator",
-        "reason", "key_id", "amount_cents", "phone_number", "decided_by",
-    ),
-    "bank_accounts": ("client_id",),
-    "payment_code_prefixes": ("client_id", "prefix"),
-    "payment_codes": ("id", "client_id", "code", "created_at"),
-    "transactions": ("callback_url", "description", "metadata"),
-}  # fmt: skip
+_MARKED = ("api_keys", "audit_events", "bank_accounts", "payment_code_prefixes", "payment_codes")
 # Changes that the service never makes; `{differs}` compares with null as a value.
 _REFUSED = {
+    "transactions_fixed": (
+        "transactions",
+        "(NEW.callback_url, NEW.description, NEW.metadata) {differs} (OLD.callback_url, OLD.description, OLD.metadata)",
+    ),
     "bank_accounts_confirmed": (
         "bank_accounts",
         "OLD.confirmed_at IS NOT NULL AND NEW.confirmed_at IS NOT NULL "
@@ -54,28 +49,16 @@ _UNREPLACED = {"audit_events": "id = NEW.id", "closed_days": "provider = NEW.pro
 def up(migrator, db):
     execute_statements(db, _TABLE)
     for table in _KEPT:
-        _refuse(db, f"{table}_keep", "DELETE", table)
+        refuse(db, f"{table}_keep", "DELETE", table)
         if is_postgres():
             db.execute_sql(
                 f"CREATE TRIGGER {table}_keep_all BEFORE TRUNCATE ON {table} EXECUTE FUNCTION refuse_change()"
             )
-    for table, columns in _FIXED.items():
-        new, old = (", ".join(f"{row}.{column}" for column in columns) for row in ("NEW", "OLD"))
-        _refuse(db, f"{table}_fixed", "UPDATE", table, f"({new}) {{differs}} ({old})")
+    for table in _MARKED:
+        differs = with_lists(f"(fixed(NEW, {table})) {{differs}} (fixed(OLD, {table}))")
+        refuse(db, f"{table}_fixed", "UPDATE", table, differs)
     for name, (table, condition) in _REFUSED.items():
-        _refuse(db, name, "UPDATE", table, condition)
+        refuse(db, name, "UPDATE", table, condition)
     if not is_postgres():
         for table, same in _UNREPLACED.items():
-            _refuse(db, f"{table}_unreplaced", "INSERT", table, f"EXISTS (SELECT 1 FROM {table} WHERE {same})")
-
-
-def _refuse(db, name, event, table, condition=""):
-    """Create a trigger that refuses a change; without a condition, every one."""
-    condition = condition.format(differs="IS DISTINCT FROM" if is_postgres() else "IS NOT")
-    if is_postgres():
-        when = f"WHEN ({condition}) " if condition else ""
-        action = f"FOR EACH ROW {when}EXECUTE FUNCTION refuse_change()"
-    else:
-        when = f"WHEN {condition} " if condition else ""
-        action = f"{when}BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed or removed'); END"
-    db.execute_sql(f"CREATE TRIGGER {name} BEFORE {event} ON {table} {action}")
+            refuse(db, f"{table}_unreplaced", "INSERT", table, f"EXISTS (SELECT 1 FROM {table} WHERE {same})")

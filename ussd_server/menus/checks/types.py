@@ -38,8 +38,8 @@ _NUMBERS = {"amount", "integer"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a place needs: the words for it, which values fit, and which constants."""
+class _Expected:
+    """An expected type: its description, and the tests that a value or a constant must pass."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -58,10 +58,10 @@ def _is_phone(value: Any) -> bool:
     return isinstance(value, str) and bool(PHONE_NUMBER.fullmatch(value))
 
 
-_CONDITION = _Wanted("true or false", lambda value: value is not None, lambda value: value is not None)
-_AMOUNT = _Wanted("a number", _is_number, lambda value: isinstance(value, int) and value is not True and value > 0)
-_NUMBER_TEXT = _Wanted("a phone number", _is_text, _is_phone)
-_ACCOUNT = _Wanted("`main` or a phone number", _is_text, lambda value: value == "main" or _is_phone(value))
+_CONDITION = _Expected("true or false", lambda value: value is not None, lambda value: value is not None)
+_AMOUNT = _Expected("a number", _is_number, lambda value: isinstance(value, int) and value is not True and value > 0)
+_NUMBER_TEXT = _Expected("a phone number", _is_text, _is_phone)
+_ACCOUNT = _Expected("`main` or a phone number", _is_text, lambda value: value == "main" or _is_phone(value))
 _PLACES = {
     "amount": _AMOUNT,
     "phone_number": _NUMBER_TEXT,
@@ -93,7 +93,7 @@ def find_wrong_types(document: Document, work: WorkBudget) -> Iterator[Finding]:
                 yield error("type", message, name, path)
 
 
-def _wanted(document: Document, node: Node, path: Path) -> _Wanted | None:
+def _wanted(document: Document, node: Node, path: Path) -> _Expected | None:
     """Return what a place needs; None for one that takes anything or whose variable is not declared."""
     match path:
         case ("values", var) | ("options", _, "set", var):
@@ -107,7 +107,7 @@ def _wanted(document: Document, node: Node, path: Path) -> _Wanted | None:
     return _PLACES[path[-1]]
 
 
-def _kept(document: Document, var: str) -> _Wanted | None:
+def _kept(document: Document, var: str) -> _Expected | None:
     variable = document.variables.get(var)
     if variable is None:
         return None
@@ -120,7 +120,7 @@ def _kept(document: Document, var: str) -> _Wanted | None:
         return _is_text(value) or (variable.type == "text" and _is_number(value))
 
     # `None` clears a variable.
-    return _Wanted(
+    return _Expected(
         f"a value of type {variable.type}", fits, lambda value: value is None or variable.convert(value) is not None
     )
 

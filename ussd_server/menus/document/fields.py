@@ -52,7 +52,7 @@ class DocumentFields:
 
     @property
     def place(self) -> str:
-        """What messages call this object: its path in the document or in the node."""
+        """The name of this object in messages: its path in the document or in the node."""
         return ".".join(self.path if self.node is None else self.path[len(node_path(self.node)) :])
 
     def refuse(self, message: str, rule: str = "document", at: str = "", suggestion: str | None = None) -> None:

@@ -1,7 +1,7 @@
 """The kinds of fields of a menu document: how a field is read, and its JSON Schema.
 
 A class declares the fields of one object: `goto: Annotated[str, NODE, "the next node"]`. Its reader, its JSON Schema
-and its table in docs/MENUS.md are made of that declaration. A field whose class gives a default may be absent.
+and its table in docs/reference/ are made of that declaration. A field whose class gives a default may be absent.
 """
 
 from __future__ import annotations

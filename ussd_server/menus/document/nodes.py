@@ -1,4 +1,4 @@
-"""The nodes of a menu. The docstring of a node and the meanings of its fields stand in editors and in docs/MENUS.md."""
+"""The nodes of a menu. Docstrings and the meanings of fields stand in editors and in docs/reference/MENU_FIELDS.md."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class HandedOver:
 
 
 class PinVerdict(StrEnum):
-    """What is known of a PIN: it may be typed, it is right or kept, it is wrong, the number is locked or has none."""
+    """The state of a PIN: it may be typed, it is right or kept, it is wrong, the number is locked or has none."""
 
     OPEN = "open"
     RIGHT = "right"
@@ -159,7 +159,7 @@ class PinVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PinJudged:
-    """What became of a PIN; `left` counts the tries that are left after a wrong one."""
+    """The result of a PIN entry; `left` counts the tries that are left after a wrong one."""
 
     verdict: PinVerdict
     left: int = 0

@@ -1,4 +1,4 @@
-"""What the nodes of a menu hold and where: exits, texts, expressions and the variables that they change."""
+"""The parts of menu nodes: exits, texts, expressions and the variables that they change."""
 
 from __future__ import annotations
 

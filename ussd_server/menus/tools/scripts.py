@@ -68,7 +68,7 @@ _NAME = Kind(STRING.schema, lambda script, name: script.string(name, f"script {s
 
 @dataclass(frozen=True, slots=True)
 class ScriptDial:
-    """Who dials what."""
+    """The phone number and the code of a script's call."""
 
     phone: Annotated[str, _PHONE_NUMBER, "the number of the subscriber"]
     code: Annotated[str, STRING, "the code that is dialled"]
@@ -97,7 +97,7 @@ def _step(fields: DocumentFields) -> ScriptStep:
 
 @dataclass(frozen=True, slots=True)
 class ScriptOutcome:
-    """What must be true after a script."""
+    """Conditions that must hold after a script."""
 
     transaction: Annotated[str | dict[str, Any] | None, _TRANSACTION, "`none`, or fields of the last payment"] = None
     node: Annotated[str | None, STRING, "the last node"] = None
@@ -125,7 +125,7 @@ class Script:
 
 
 def to_fill_in(name: str) -> str:
-    """What stands in a script in the place of a secret entry. A script with it fails until its author replaces it."""
+    """Placeholder of a secret entry in a script. A script with it fails until its author replaces it."""
     return f"{_TO_FILL_IN}{name}>"
 
 

@@ -42,7 +42,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the menu finds outside: the simulated values of a session."""
+    """Simulated values of a session: what the menu reads from outside."""
 
     balances: Annotated[Values, ANYTHING, "balances in shillings, by account"] = field(default_factory=dict)
     names: Annotated[Values, ANYTHING, "names, by phone number"] = field(default_factory=dict)

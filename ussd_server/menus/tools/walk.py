@@ -31,7 +31,7 @@ MAX_ACTS = MAX_STEPS - 1
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What the phone does: `send` (`text`), `retry` or `redial`."""
+    """An action of the phone: `send` (`text`), `retry` or `redial`."""
 
     kind: str
     text: str = field(default="", repr=False)

@@ -188,7 +188,7 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
 
 
 def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
-    """What the reply to a request proves: a push that was sent is pending, even if its envelope says success."""
+    """What a reply to a request proves: a push that was sent is pending, even if its envelope says success."""
     if reply.reach is SendState.NOT_SENT:
         return ProviderAnswer(Outcome.NOT_SENT)
     answer = _answer_of_letters(reply, payment)

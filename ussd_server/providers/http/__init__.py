@@ -1,1 +1,1 @@
-"""What providers that are called over HTTP share: connection, breaker, access tokens, and how replies are read."""
+"""Shared by providers over HTTP: connection, breaker, access tokens, and the reading of replies."""

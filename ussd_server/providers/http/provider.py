@@ -1,4 +1,4 @@
-"""What all providers that are called over HTTP share."""
+"""Shared by all providers that are called over HTTP."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def failed(code: FailureCode, reason: str = "", *, left_machine: bool = True) ->
 
 
 class Standing(StrEnum):
-    """What a code means that is no failure."""
+    """The meaning of a code that is no failure."""
 
     SUCCEEDED = "succeeded"
     PENDING = "pending"

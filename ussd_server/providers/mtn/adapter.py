@@ -202,7 +202,7 @@ class MtnProvider(HttpProvider[MtnAccess]):
         return document | {_party_field(payment.direction): party}
 
     def _answer_to_query(self, reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
-        """What a status body proves; one about another payment proves nothing."""
+        """The result that a status body proves; one about another payment proves nothing."""
         if not self._has_reference(reply, payment):
             return unclear(reply, "another payment", reply.get("status"))
         party = reply.get(_party_field(payment.direction), "partyId")

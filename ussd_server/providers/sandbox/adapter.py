@@ -10,6 +10,7 @@ from datetime import datetime
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http.replies import parse, uuid_in
 from ussd_server.providers.messages import (
+    ANY_NAME,
     MOST_CENTS,
     Bounds,
     Direction,
@@ -117,8 +118,9 @@ class SandboxProvider:
         return _FLOAT_CENTS
 
     def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
-        """A name made from the last two digits of the number."""
-        return Registration(f"SANDBOX SUBSCRIBER {phone_number[-2:]}", is_registered=True)
+        """A name made from the last two digits of `+2567700000NN`; any name is that of other numbers."""
+        scripted = _SCRIPTED_NUMBER.fullmatch(phone_number)
+        return Registration(f"{ANY_NAME} {scripted[1]}" if scripted else ANY_NAME, is_registered=True)
 
     def reference_in(self, callback: bytes) -> str | None:
         """The sandbox sends no callbacks; a test sends `{"reference": "..."}`."""

@@ -7,8 +7,8 @@ from datetime import datetime
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import GroupCommit
 from ussd_server.models.ledger import Account, Holding, read_holdings
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.messages import Balance
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 
 

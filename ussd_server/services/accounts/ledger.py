@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import orjson
 from peewee import IntegrityError, Query
@@ -36,7 +36,6 @@ _WHOLE_BASIS_POINTS = 10_000
 _MOST_READ = 20_000
 
 Rows = Sequence[Mapping[str, Any]]
-Result = TypeVar("Result")
 
 
 class Leg(NamedTuple):
@@ -130,17 +129,12 @@ def lock_accounts(client_id: str, names: Collection[str]) -> dict[str, int]:
     return {account.name: account.balance_cents - account.reserved_cents for account in rows}
 
 
-def legs_of(row: Transaction, kind: str, debited: str, credited: str, *, fee_from: str) -> list[Leg]:
-    """The legs of a payment, `move` or `hold`: its amount between two accounts, and its fee."""
+def legs_of(row: Transaction, kind: str, debited: str, credited: str, *, fee_from: str | None = None) -> list[Leg]:
+    """The legs of a payment, `move` or `hold`: its amount between two accounts, and its fee from its own by default."""
     legs = [Leg(kind, AMOUNT, debited, credited, row.amount_cents)]
     if row.fee_cents:
-        legs.append(Leg(kind, FEE, fee_from, FEES_ACCOUNT, row.fee_cents))
+        legs.append(Leg(kind, FEE, fee_from or row.account, FEES_ACCOUNT, row.fee_cents))
     return legs
-
-
-def hold_legs(row: Transaction) -> list[Leg]:
-    """The legs that reserve a payment that leaves, and its fee, on the account that pays."""
-    return legs_of(row, "hold", row.account, PROVIDER_ACCOUNT.format(row.provider), fee_from=row.account)
 
 
 def postings_of(client_id: str, transaction_id: str, legs: Collection[Leg], now: datetime) -> Postings:
@@ -277,7 +271,7 @@ def agreed_fee(client_id: str, kind: TransactionType) -> FeeTerms:
 class FeeBook:
     """A cache of fees, as this process read them last.
 
-    The database checks the fee of each new transaction. `with_agreed_fee` writes a refused one again with another fee.
+    The database checks the fee of each new transaction (AnotherFeeError): then forget it, and compute the fee again.
     """
 
     def __init__(self) -> None:
@@ -295,14 +289,6 @@ class FeeBook:
     def forget(self, client_id: str, kind: TransactionType) -> None:
         """Drop this fee, so that its next use reads it again."""
         self._read.pop((client_id, kind), None)
-
-    def with_agreed_fee(self, client_id: str, kind: TransactionType, write: Callable[[], Result]) -> Result:
-        """Return what `write` returns; call it again, with the fee read afresh, while it raises AnotherFeeError."""
-        try:
-            return write()
-        except AnotherFeeError:
-            self.forget(client_id, kind)
-        return self.with_agreed_fee(client_id, kind, write)
 
 
 def set_fee(fee: FeeTerms, context: RequestContext, now: datetime) -> FeeTerms:

@@ -15,7 +15,6 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import FEE
 from ussd_server.services.accounts.messages import (
     GetBalances,
@@ -26,6 +25,7 @@ from ussd_server.services.accounts.messages import (
     StatementView,
 )
 from ussd_server.services.bulkhead import Bulkhead
+from ussd_server.services.runtime import Runtime
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, iso_milliseconds
@@ -54,12 +54,12 @@ class _Period(NamedTuple):
     closing_cents: int
 
 
-class StatementService(Service):
+class StatementService:
     """Reads statements. Their cost does not grow with what is before the period."""
 
     def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens = runtime.clock, runtime.tokens
         # The number of files that are sent at the same time.
-        super().__init__(runtime)
         self._bulkhead = Bulkhead(16, 4)
 
     def get(self, request: GetStatement, context: RequestContext) -> StatementView:

@@ -22,9 +22,9 @@ from ussd_server.models.sending import Webhook
 from ussd_server.models.statements import ProviderStatement
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel, Menu
-from ussd_server.runtime import Service
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.services.pages import matching, of_period, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 from ussd_server.wire import Page, view_of_row
@@ -84,8 +84,11 @@ def write_audit_event(
     )
 
 
-class AuditService(Service):
+class AuditService:
     """Shows a client's audit trail."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens, self._replica = runtime.tokens, runtime.replica
 
     def list(self, request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""
@@ -97,7 +100,7 @@ class AuditService(Service):
         )
         rows = _filtered(matching(rows, request, AuditEvent.user_id), request)
         try:
-            found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
+            found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens, self._replica)
         except ServiceError:
             raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
         emails = {row.id: row.user.email for row in found if row.user_id}
@@ -121,7 +124,7 @@ class AuditService(Service):
         context.require_operator()
         which = _BY_OPERATORS if request.operator is None else AuditEvent.operator == request.operator
         rows = _filtered(AuditEvent.select().where(which), request)
-        found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
         client_ids = {row.client_id for row in found if row.client_id}
         clients = {row.id: row.name for row in Client.select().where(Client.id.in_(client_ids))}
         views = zip(found, _views(found, {}), strict=True)

@@ -94,11 +94,15 @@ class EndSettlement:
 
 @dataclass(frozen=True, slots=True)
 class RecordSettlements:
-    """Record the lines of a file that have a bank reference. `by` and `second` name two different operators."""
+    """Record the lines of a file that have a bank reference. `by` and `second` name two different operators.
+
+    `is_paid`: also of disabled clients and for bank accounts that were changed, because the bank has paid.
+    """
 
     source: BinaryIO
     by: str
     second: str
+    is_paid: bool = False
 
 
 @dataclass(frozen=True, slots=True)

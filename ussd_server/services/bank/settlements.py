@@ -7,25 +7,23 @@ record the bank's reference or cancel it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from datetime import date, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import BankAccount
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.accounts.ledger import BANK_ACCOUNT, legs_of, lock_accounts
+from ussd_server.services.accounts.ledger import BANK_ACCOUNT, lock_accounts
 from ussd_server.services.accounts.messages import GetBalances
 from ussd_server.services.accounts.statements import StatementService
-from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bank.bank_accounts import shown_account
-from ussd_server.services.bank.files import bad_line, file_of, names_account, read_file
+from ussd_server.services.bank.files import file_of, read_file
 from ussd_server.services.bank.messages import (
     DueSettlement,
     EndSettlement,
@@ -34,13 +32,25 @@ from ussd_server.services.bank.messages import (
     SettlementLine,
     SettlementView,
 )
+from ussd_server.services.bank.settlement_rows import (
+    IS_SETTLEMENT,
+    WAITS,
+    account_parts,
+    line_refusal,
+    locked_settlement,
+    refusals_of,
+    settled_since,
+    settlement_of,
+)
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.gates.receipts import BANK, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.signatures import UNSIGNED, is_row_signed
-from ussd_server.services.transactions.bookings import audited, book
-from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.transactions.bookings import audit_payment, audited
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
@@ -52,12 +62,10 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.transactions.transactions import RETURNED_SETTLEMENT, SETTLEMENT
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import bounds_of_day, is_id, new_id, written_amount
+from ussd_server.values import bounds_of_day, new_id
 
 _MOST_LISTED = 1000
 _LONG_WAIT = timedelta(days=7)
-_IS_SETTLEMENT = Transaction.type == TransactionType.SETTLEMENT
-_WAITS = _IS_SETTLEMENT & (Transaction.status == TransactionStatus.CREATED)
 
 
 class BankSettlementService:
@@ -66,7 +74,7 @@ class BankSettlementService:
     def __init__(
         self, runtime: Runtime, creator: TransactionCreator, balances: BalanceService, statements: StatementService
     ) -> None:
-        self._creator = creator
+        self._creator, self._receipts = creator, Receipts(runtime)
         self._balances = balances
         self._statements = statements
         self._clock, self._vault = runtime.clock, runtime.vault
@@ -75,19 +83,24 @@ class BankSettlementService:
         """The sums due to active clients with a confirmed bank account, by the clients' names; no line for nothing.
 
         A client is due what its main account had available at the end of a day in Kampala (None: now), as far as it
-        still has it, less what stays here; nothing below its minimum. INVALID_REQUEST for a day that is not over.
+        still has it and it was not settled since, less what stays here; nothing below its minimum. INVALID_REQUEST for
+        a day that is not over.
         """
         context.require_operator()
         until = self._end_of(day)
-        return tuple(_due(row, cents) for row in _confirmed_accounts() if (cents := self._due_cents(row, until)) > 0)
+        return tuple(
+            _due(row, row.client, cents) for row in _confirmed_accounts() if (cents := self._due_cents(row, until)) > 0
+        )
 
     def propose(self, request: ProposeSettlements, context: RequestContext) -> tuple[DueSettlement, ...]:
         """Reserve what each client is due, as one settlement each; return them by the clients' names. Raises as `due`.
 
-        Each client's settlement is a database transaction of its own, so that payments wait for one at most.
+        SERVICE_UNAVAILABLE while money is held. Each client's settlement is a database transaction of its own, so that
+        payments wait for one at most.
         """
         context.require_operator()
         by, until = require_name(request.by), self._end_of(request.day)
+        self._creator.gate.require_open()
         made = []
         for row in _confirmed_accounts():
             with unit_of_work():
@@ -95,26 +108,27 @@ class BankSettlementService:
                 cents = self._due_cents(row, until)
                 if cents > 0:
                     self._require_signed(row.client_id)
-                    made.append(self._reserve(_due(row, cents), by, context))
+                    made.append(self._reserve(_due(row, row.client, cents), by, context))
         return tuple(made)
 
     def waiting(self, context: RequestContext) -> tuple[DueSettlement, ...]:
-        """The settlements that wait for the bank, oldest first, with the bank accounts that are confirmed now.
+        """The settlements that the bank may pay, oldest first. SERVICE_UNAVAILABLE while money is held.
 
-        One whose client has no confirmed bank account is missing.
+        Those of disabled clients, and of clients whose confirmed bank account is another one by now, are missing.
         """
         context.require_operator()
+        self._creator.gate.require_open()
         rows: Any = (
             Transaction.select(Transaction, Client, BankAccount)
             .join(Client, on=(Client.id == Transaction.client_id), attr="client")
             .join(BankAccount, on=(BankAccount.client_id == Client.id), attr="account_at_bank")
-            .where(_WAITS, BankAccount.confirmed_at.is_null(False))
+            .where(WAITS, Client.is_active, BankAccount.confirmed_at.is_null(False))
             .order_by(Transaction.id)
         )
-        accounts = [(row, row.client.account_at_bank) for row in rows]
         return tuple(
-            DueSettlement(row.client_id, row.client.name, at.bank, at.number, at.name, row.amount_cents, row.id)
-            for row, at in accounts
+            _due(row.client.account_at_bank, row.client, row.amount_cents).with_id(row.id)
+            for row in rows
+            if row.metadata == account_parts(row.client.account_at_bank)
         )
 
     def file(self, settlements: Iterable[DueSettlement]) -> Iterator[bytes]:
@@ -124,20 +138,23 @@ class BankSettlementService:
     def count_late(self, context: RequestContext) -> int:
         """How many settlements were proposed more than seven days ago, and neither recorded nor cancelled."""
         context.require_operator()
-        late = Transaction.select().where(_WAITS, Transaction.created_at < self._clock.now() - _LONG_WAIT)
+        late = Transaction.select().where(WAITS, Transaction.created_at < self._clock.now() - _LONG_WAIT)
         return int(late.count())
 
     def record(self, request: RecordSettlements, context: RequestContext) -> tuple[SettlementView, ...]:
         """Record every line that has a bank reference: all of them or none. The same file again changes nothing.
 
         INVALID_REQUEST, which names row and column, for a file with a bad line: without a settlement, with another
-        amount than its settlement's, with a client or bank account that is not the confirmed one, of a settlement that
-        was cancelled or recorded with another reference, or with the bank reference of another settlement.
+        client, amount or bank account than its settlement's, of a settlement that was cancelled or recorded with
+        another reference, or with the bank reference of another settlement; and unless the request says that the bank
+        has paid all the same, of a settlement that it should not have paid (`waiting`).
         """
         lines = sorted(read_file(request.source), key=lambda line: (line.client_id, line.line))
         with unit_of_work():
             lock_claims(BANK, (line.bank_reference for line in lines))
-            return tuple(self.record_line(line, request.by, request.second, context) for line in lines)
+            return tuple(
+                self.record_line(line, request.by, request.second, context, is_paid=request.is_paid) for line in lines
+            )
 
     def read(self, file: bytes, context: RequestContext) -> Sequence[SettlementLine]:
         """The lines of a file that have a bank reference. INVALID_REQUEST for a bad line, or without any."""
@@ -147,23 +164,30 @@ class BankSettlementService:
             raise ServiceError(Code.INVALID_REQUEST, "No line has a bank reference.")
         return lines
 
-    def record_line(self, line: SettlementLine, by: str, second: str, context: RequestContext) -> SettlementView:
+    def record_line(
+        self, line: SettlementLine, by: str, second: str, context: RequestContext, *, is_paid: bool = False
+    ) -> SettlementView:
         """Record one settlement, as `record` does."""
         context.require_operator()
         names = require_two_names(by, second)
-        with unit_of_work(), _refusals_of(line):
-            row = _settlement_of(line)
+        with unit_of_work(), refusals_of(line):
+            row = settlement_of(line)
             is_new = row.status == TransactionStatus.CREATED
             if is_new:
-                self._require_signed(row.client_id)
-                self._post(row, line.bank_reference, names, context)
+                fault = self._fault_of(row)
+                if fault is not None and not is_paid:
+                    raise _not_payable(fault)
+                self._post(row, line.bank_reference, names, context, fault)
         return _view(row, replayed=not is_new)
 
     def require_recordable(self, line: SettlementLine, context: RequestContext) -> str:
         """Return the status of the settlement of a line, locked. INVALID_REQUEST where `record` refuses the line."""
         context.require_operator()
-        with _refusals_of(line):
-            return str(_settlement_of(line).status)
+        with refusals_of(line):
+            row = settlement_of(line)
+            if row.status == TransactionStatus.CREATED and (fault := self._fault_of(row)):
+                raise _not_payable(fault)
+            return str(row.status)
 
     def cancel(self, request: EndSettlement, context: RequestContext) -> SettlementView:
         """Release the money of a settlement that the bank does not pay. NOT_FOUND for an unknown one.
@@ -173,7 +197,7 @@ class BankSettlementService:
         context.require_operator()
         names, now = require_two_names(request.by, request.second), self._clock.now()
         with unit_of_work():
-            row = _locked(request.settlement_id)
+            row = locked_settlement(request.settlement_id)
             if row.status in SUCCESSFUL:
                 raise ServiceError(
                     Code.INVALID_REQUEST, f"The bank has paid the settlement, as {row.provider_transaction_id}"
@@ -181,7 +205,9 @@ class BankSettlementService:
             if row.status == TransactionStatus.CREATED:
                 row.updated_at = now
                 fail(row, FailureCode.CANCELLED, Source.OPERATOR, now, ChangeDetail(note="The bank does not pay it"))
-                self._audit("transaction.settlement_cancelled", row, names, context, now)
+                audit_payment(
+                    row, "transaction.settlement_cancelled", context, now, row.provider_transaction_id, ", ".join(names)
+                )
         return _view(row)
 
     def record_return(self, request: EndSettlement, context: RequestContext) -> SettlementView:
@@ -192,7 +218,7 @@ class BankSettlementService:
         context.require_operator()
         names, now = require_two_names(request.by, request.second), self._clock.now()
         with unit_of_work():
-            row = _locked(request.settlement_id)
+            row = locked_settlement(request.settlement_id)
             if row.status not in SUCCESSFUL:
                 raise ServiceError(Code.INVALID_REQUEST, "The settlement was not recorded, so nothing can come back")
             if row.status == TransactionStatus.SUCCEEDED:
@@ -208,7 +234,7 @@ class BankSettlementService:
         rows: Any = (
             Transaction.select(Transaction, Client)
             .join(Client, on=(Client.id == Transaction.client_id), attr="client")
-            .where(_IS_SETTLEMENT)
+            .where(IS_SETTLEMENT)
         )
         if context.caller.client_id is not None:
             rows = rows.where(Transaction.client_id == context.caller.client_id)
@@ -224,30 +250,39 @@ class BankSettlementService:
         context = operator_context(row.client_id)
         due = self._balances.get(None, context).available_cents
         if until is not None:
-            due = min(due, *self._statements.balances(GetBalances(MAIN_ACCOUNT, (until,)), context))
+            (had,) = self._statements.balances(GetBalances(MAIN_ACCOUNT, (until,)), context)
+            due = min(due, had - settled_since(row.client_id, until))
         due -= row.keep_cents or 0
         return due if due >= (row.minimum_cents or 0) else 0
+
+    def _fault_of(self, row: Transaction) -> str | None:
+        """Why the bank should not have paid a locked settlement, as a sentence without a full stop; None for no reason.
+
+        INVALID_REQUEST for a bank account that something else than the service has changed.
+        """
+        self._require_signed(row.client_id)
+        account: Any = BankAccount.get_or_none(BankAccount.client_id == row.client_id)
+        if account is None or account.confirmed_at is None or account_parts(account) != row.metadata:
+            return "The client has another bank account by now"
+        return self._creator.gate.fault_of(row)
 
     def _require_signed(self, client_id: str) -> None:
         """INVALID_REQUEST for a bank account that something else than the service has changed."""
         if not is_row_signed(self._vault, BankAccount, client_id):
-            raise _refusal(f"The bank account of client {client_id} {UNSIGNED}; an owner has to state it again.")
+            raise line_refusal(f"The bank account of client {client_id} {UNSIGNED}; an owner has to state it again.")
 
     def _reserve(self, due: DueSettlement, by: str, context: RequestContext) -> DueSettlement:
         reference = f"{SETTLEMENT}{new_id(self._clock.now())}"
         digest = digest_of({"settlement": due.amount_cents, "reference": reference})
 
-        def prepare(identity: RequestIdentity) -> Prepared:
-            draft = self._creator.draft(
-                identity,
-                due.amount_cents,
-                QUEUED_UNTIL,
-                account=MAIN_ACCOUNT,
-                description=shown_account(due.bank, due.number, due.name),
-                request_id=context.request_id,
-                operator=by,
-            )
-            return draft, legs_of(draft.row, "hold", MAIN_ACCOUNT, BANK_ACCOUNT, fee_from=MAIN_ACCOUNT)
+        columns = DraftColumns(
+            account=MAIN_ACCOUNT,
+            description=shown_account(due.bank, due.number, due.name),
+            metadata=account_parts(due),
+            request_id=context.request_id,
+            operator=by,
+        )
+        plan = Plan(due.amount_cents, columns, holds=(MAIN_ACCOUNT, BANK_ACCOUNT), due_at=QUEUED_UNTIL)
 
         def within(row: Transaction) -> AbstractContextManager[None]:
             return audited(row, "transaction.settlement_proposed", context, None, by)
@@ -255,16 +290,22 @@ class BankSettlementService:
         identity = RequestIdentity(due.client_id, TransactionType.SETTLEMENT, digest, reference)
         gate = self._creator.gate
         sending = gate.admit(WayOut.SETTLEMENT, operator_context(due.client_id))
-        created = self._creator.create(identity, prepare, Source.OPERATOR, within, sending)
+        created = self._creator.create(identity, plan, Source.OPERATOR, within, sending)
         return due.with_id(created.transaction.transaction_id)
 
-    def _post(self, row: Transaction, bank_reference: str, names: Sequence[str], context: RequestContext) -> None:
-        """Post what a settlement reserved, under the bank's reference. Call in a unit of work, with the row locked."""
+    def _post(
+        self, row: Transaction, bank_reference: str, names: Sequence[str], context: RequestContext, fault: str | None
+    ) -> None:
+        """Post what a settlement reserved, under the bank's reference. Call in a unit of work, with the row locked.
+
+        `fault` is why the bank should not have paid it; its history says so.
+        """
         now = self._clock.now()
         row.provider_transaction_id, row.updated_at = bank_reference, now
-        if not succeed(row, Source.OPERATOR, now, way=WayIn.SETTLEMENT):
-            raise _refusal(f"bank_reference: Was recorded as transaction {row.contested_id}.")
-        self._audit("transaction.settled_to_bank", row, names, context, now)
+        detail = ChangeDetail(note=fault and f"{fault}, and the bank has paid all the same")
+        if not succeed(row, Source.OPERATOR, now, self._receipts, detail, WayIn.SETTLEMENT):
+            raise line_refusal(f"bank_reference: Was recorded as transaction {row.contested_id}.")
+        audit_payment(row, "transaction.settled_to_bank", context, now, row.provider_transaction_id, ", ".join(names))
 
     def _credit(self, row: Transaction, names: Sequence[str], context: RequestContext) -> None:
         """Credit what the bank sent back, as a deposit from the account `bank`."""
@@ -275,31 +316,17 @@ class BankSettlementService:
             bank_reference, by = row.provider_transaction_id, ", ".join(names)
             return audited(deposit, "transaction.settlement_returned", context, bank_reference, by)
 
-        book(
-            self._creator,
-            RequestIdentity(row.client_id, TransactionType.DEPOSIT, digest, reference),
-            row.amount_cents,
-            BANK_ACCOUNT,
-            MAIN_ACCOUNT,
-            within,
+        columns = DraftColumns(
+            account=MAIN_ACCOUNT,
             description=f"Sent back by the bank: {row.provider_transaction_id}",
             request_id=context.request_id,
             operator=names[0],
         )
-
-    def _audit(
-        self, action: str, row: Transaction, names: Sequence[str], context: RequestContext, now: datetime
-    ) -> None:
-        write_audit_event(
-            action,
-            context,
-            now,
-            client_id=row.client_id,
-            object_id=row.id,
-            reason=row.provider_transaction_id,
-            amount_cents=row.amount_cents,
-            decided_by=", ".join(names),
+        plan = Plan(row.amount_cents, columns, moves=(BANK_ACCOUNT, MAIN_ACCOUNT))
+        identity = RequestIdentity(
+            row.client_id, TransactionType.DEPOSIT, digest, reference, content={"amount_cents": row.amount_cents}
         )
+        self._creator.create(identity, plan, Source.OPERATOR, within)
 
 
 def _confirmed_accounts() -> Any:
@@ -312,8 +339,8 @@ def _confirmed_accounts() -> Any:
     )
 
 
-def _due(row: Any, cents: int) -> DueSettlement:
-    return DueSettlement(row.client_id, row.client.name, row.bank, row.number, row.name, cents)
+def _due(account: BankAccount, client: Client, cents: int) -> DueSettlement:
+    return DueSettlement(client.id, client.name, **account_parts(account), amount_cents=cents)
 
 
 def _view(row: Transaction, client: str | None = None, *, replayed: bool = False) -> SettlementView:
@@ -330,53 +357,5 @@ def _view(row: Transaction, client: str | None = None, *, replayed: bool = False
     )
 
 
-def _locked(settlement_id: str) -> Transaction:
-    """A settlement, locked. NOT_FOUND for an unknown one."""
-    if is_id(settlement_id):
-        rows = for_update(Transaction.select().where(Transaction.id == settlement_id, _IS_SETTLEMENT))
-        if row := rows.first():
-            found: Transaction = row
-            return found
-    raise ServiceError(Code.NOT_FOUND, "Settlement not found")
-
-
-def _settlement_of(line: SettlementLine) -> Transaction:
-    """The settlement of a line, locked: recorded as the line says, or to be recorded so. Raises INVALID_REQUEST."""
-    try:
-        row = _locked(line.settlement_id)
-    except ServiceError:
-        row = None
-    if row is None or row.client_id != line.client_id:
-        raise _refusal("settlement_id: Is not a settlement of the client.")
-    if row.amount_cents != line.amount_cents:
-        raise _refusal(f"amount: The settlement is of {written_amount(row.amount_cents)}.")
-    if row.status in SUCCESSFUL and row.provider_transaction_id == line.bank_reference:
-        return row
-    if row.status in SUCCESSFUL:
-        raise _refusal(f"bank_reference: The settlement was recorded as {row.provider_transaction_id}.")
-    if row.status != TransactionStatus.CREATED:
-        raise _refusal("settlement_id: The settlement was cancelled.")
-    _require_account(line)
-    return row
-
-
-def _require_account(line: SettlementLine) -> None:
-    """INVALID_REQUEST unless the bank account of a line is the client's confirmed one."""
-    account: Any = BankAccount.get_or_none(BankAccount.client_id == line.client_id)
-    if account is None or account.confirmed_at is None:
-        raise _refusal("client_id: No confirmed bank account.")
-    if not names_account(line, account.bank, account.number, account.name):
-        raise _refusal("number: Is not the client's confirmed bank account.")
-
-
-def _refusal(problem: str) -> ServiceError:
-    return ServiceError(Code.INVALID_REQUEST, problem)
-
-
-@contextmanager
-def _refusals_of(line: SettlementLine) -> Iterator[None]:
-    """Name the line in what is refused."""
-    try:
-        yield
-    except ServiceError as refusal:
-        raise bad_line(line.line, refusal.message) from None
+def _not_payable(fault: str) -> ServiceError:
+    return line_refusal(f"settlement_id: {fault}. If the bank has paid it, use `settlements record --paid`.")

@@ -13,7 +13,6 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
-from ussd_server.runtime import Runtime, Service
 from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.keys.bounds import require_no_lifted_bound, setters_after, setters_of
@@ -45,6 +44,7 @@ from ussd_server.services.clients.keys.reader import (
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.people import people_behind, present_role
 from ussd_server.services.roles import OPERATOR, may_give, widest_scopes
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.services.ussd.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
@@ -63,11 +63,13 @@ _WRITE_DELETED = writer(DeletedApiKeyView)
 _View = TypeVar("_View", bound=ApiKeyView)
 
 
-class ApiKeyService(Service):
+class ApiKeyService:
     """Keeps the keys of clients. Each change of a client's keys locks the client's row first."""
 
     def __init__(self, runtime: Runtime, reader: ApiKeyReader) -> None:
-        super().__init__(runtime)
+        self._outbox = runtime.mail_outbox
+        self._clock, self._limiter, self._vault = runtime.clock, runtime.limiter, runtime.vault
+        self._key_cache = runtime.key_cache
         self._reader = reader
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
@@ -174,7 +176,7 @@ class ApiKeyService(Service):
                 with signed_change(self._vault, ApiKey, row.id):
                     ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
                 _write_audit_of_change(row, changed, context, now)
-                withdraw_revoked(row.client_id, context, now)
+                withdraw_revoked(row.client_id, self._outbox, context, now)
 
     def rotate(self, request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
         """Give a key a new secret. The present one stays valid for the grace period; an older one ends now.
@@ -215,7 +217,7 @@ class ApiKeyService(Service):
                 row.save(only=[ApiKey.is_active, ApiKey.updated_at])
             action = "api_key.enabled" if is_active else "api_key.disabled"
             write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
-            withdraw_revoked(row.client_id, context, now)
+            withdraw_revoked(row.client_id, self._outbox, context, now)
         return self._view(ApiKeyView, row)
 
     def delete(self, api_key_id: str, context: RequestContext) -> DeletionResult:
@@ -247,7 +249,7 @@ class ApiKeyService(Service):
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
             for row in rows.values():
                 _remove(row, context, now)
-            withdraw_revoked(context.client_id, context, now)
+            withdraw_revoked(context.client_id, self._outbox, context, now)
         deleted = tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows)
         status = Code.NOT_FOUND.http_status
         failed = tuple(FailedDeletion(key_id, status, _NOT_FOUND) for key_id in key_ids if key_id not in rows)
@@ -284,7 +286,7 @@ class ApiKeyService(Service):
             lock_row(Client, row.client_id)
             with signed_change(self._vault, ApiKey, row.id):
                 ApiKey.update(updated_at=now, **columns).where(ApiKey.id == row.id).execute()
-            withdraw_revoked(row.client_id, context, now)
+            withdraw_revoked(row.client_id, self._outbox, context, now)
             write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
         return ImportedApiKey(row.id, row.apikey, "updated")
 

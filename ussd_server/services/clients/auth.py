@@ -18,10 +18,10 @@ from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecisi
 from ussd_server.logs import Logger, trace_of
 from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.models.keys import ApiKey
-from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.clients.key_cache import CachedKey, FoundKey
 from ussd_server.services.roles import PAGE_PERMISSIONS, PERMISSIONS
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import RepeatedWork
 

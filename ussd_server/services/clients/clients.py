@@ -9,7 +9,6 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, Login, User
-from ussd_server.runtime import Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
@@ -22,6 +21,7 @@ from ussd_server.services.clients.people import (
     set_person_active,
 )
 from ussd_server.services.pages import of_period, page_of, require_row
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email, end_logins, hash_checked_password
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
@@ -34,8 +34,12 @@ _ON_A_PAGE = 50
 _AUDIT_PRECISION = timedelta(milliseconds=2)
 
 
-class ClientService(Service):
+class ClientService:
     """Makes, disables and enables clients and their people. Disabling has its effect at once."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._outbox = runtime.mail_outbox
+        self._clock, self._tokens, self._key_cache = runtime.clock, runtime.tokens, runtime.key_cache
 
     def service_identifier(self, context: RequestContext) -> ServiceIdentifier:
         """The signed text that names the calling client."""
@@ -82,7 +86,7 @@ class ClientService(Service):
     def page(self, cursor: str | None, context: RequestContext) -> Page[ClientView]:
         """Fifty clients, newest first, and the cursor of the next page."""
         context.require_operator()
-        found, next_cursor = page_of(Client.select(), Client, cursor, _ON_A_PAGE, self._tokens, may_lag=False)
+        found, next_cursor = page_of(Client.select(), Client, cursor, _ON_A_PAGE, self._tokens)
         return Page(tuple(map(_client_view, found)), next_cursor)
 
     def reason_of(self, client: ClientView, context: RequestContext) -> str | None:
@@ -174,7 +178,7 @@ class ClientService(Service):
         with unit_of_work():
             lock_row(Client, _find_user(email).client_id)
             row = _find_user(email)
-            set_person_active(row, is_active, context, now)
+            set_person_active(row, is_active, self._outbox, context, now)
         return _user_view(row)
 
     def confirm_user(self, email: str, context: RequestContext) -> UserView:

@@ -1,6 +1,6 @@
 """The key cache: `KeyCache` looks keys up in memory, and invalidates the keys of a client in all processes.
 
-A change of a key must hold in every process before the caller gets the reply (docs/DECISIONS.md). Two classes
+A change of a key must hold in every process before the caller gets the reply (docs/DECISIONS.md, 54). Two classes
 ensure it:
 
 `Generations`        Redis holds a random token for each client, its generation. A cached key is used only if the Redis
@@ -167,7 +167,7 @@ _FIND = CompiledQuery(
 
 @dataclass(frozen=True, slots=True)
 class CachedKey:
-    """What authentication needs of a key, as the database had it."""
+    """The part of a key record that authentication needs, as the database had it."""
 
     caller: Caller
     key_id: str

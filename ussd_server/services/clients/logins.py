@@ -7,20 +7,19 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.models.clients import Login, User, UserFactor, UserRecoveryCode
-from ussd_server.runtime import Runtime, Service
+from ussd_server.models.clients import Login, User, UserFactor, UserRecoveryCode, is_client_active
 from ussd_server.security import passwords
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import ChangePassword, LogIn, LoginView, OpenLogin
 from ussd_server.services.clients.people import (
     end_logins_of_user,
-    is_client_active,
     lacks_required_factor,
     moved_on,
     open_logins,
 )
 from ussd_server.services.roles import PERMISSIONS
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import (
     FactorStore,
     Guesses,
@@ -36,11 +35,11 @@ CONSOLE_SECONDS = 12 * 3600
 _WRONG_PASSWORD = ServiceError(Code.INVALID_CREDENTIALS, "Your present password is another one.")
 
 
-class LoginService(Service):
+class LoginService:
     """Begins logins, continues them with single-use refresh tokens, and ends them."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens, self._limiter = runtime.clock, runtime.tokens, runtime.limiter
         self._factors = FactorStore(UserFactor, UserRecoveryCode, runtime.vault)
 
     def begin(self, request: LogIn, context: RequestContext) -> LoginView:

@@ -9,13 +9,12 @@ from datetime import datetime, timedelta
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import network_of
-from ussd_server.models.clients import User
-from ussd_server.runtime import Service
+from ussd_server.models.clients import User, is_client_active
 from ussd_server.security.tokens import PasswordLinkClaims, Tokens
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.people import end_logins_of_user, is_client_active, moved_on
+from ussd_server.services.clients.people import end_logins_of_user, moved_on
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import queue_mail
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email, hash_checked_password
 from ussd_server.status import Code, ServiceError
 
@@ -23,12 +22,16 @@ LINK_LIFE = timedelta(days=3)
 FORGOTTEN_LINK_LIFE = timedelta(hours=1)
 
 
-class PasswordLinkService(Service):
+class PasswordLinkService:
     """Takes requests for password links, makes those that are mailed (`services/mail/sending.py`), and opens them.
 
     The people to whom a link was shown count as one with the person whose password it sets. A link by mail adds none,
     and takes none away.
     """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._outbox = runtime.mail_outbox
+        self._clock, self._tokens, self._limiter = runtime.clock, runtime.tokens, runtime.limiter
 
     def email_of(self, token: str) -> str:
         """The e-mail address of the person whose link this is. NOT_FOUND for a link that is used, old or forged."""
@@ -73,7 +76,7 @@ class PasswordLinkService(Service):
         if not self._limiter.hit("forgotten-person", email).accepted:
             return
         with unit_of_work():
-            queue_mail(
+            self._outbox.queue(
                 MailKind.PASSWORD_FORGOTTEN,
                 email,
                 {"address": context.address or "unknown"},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.runtime import Runtime
 from ussd_server.services.clients.messages import ClientSettings, UpdateClientSettings
 from ussd_server.services.payouts.approval_rules import ApprovalRuleService
 from ussd_server.services.payouts.messages import ApprovalRule
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.messages import UpdateReceipts
 from ussd_server.services.sms.receipts import ReceiptService
 from ussd_server.status import Code, ServiceError

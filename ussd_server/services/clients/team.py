@@ -15,7 +15,6 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey
-from ussd_server.runtime import Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import (
@@ -38,7 +37,7 @@ from ussd_server.services.clients.people import (
     set_person_active,
 )
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import is_mail_on, notify_people, queue_mail, refuse_too_many_mails
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.pages import find_by_id, page_of
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.people import (
@@ -51,6 +50,7 @@ from ussd_server.services.people import (
     require_can_confirm,
 )
 from ussd_server.services.roles import PAGE_PERMISSIONS
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
@@ -63,14 +63,17 @@ _OWNERS_ONLY = "Only an owner may do this to an owner, or make one."
 _LAST_OWNER = "A client keeps one active owner. Make another person owner first."
 
 
-class TeamService(Service):
+class TeamService:
     """Lists, invites, changes and disables the people of the caller's client. Disabling has its effect at once."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens, self._outbox = runtime.clock, runtime.tokens, runtime.mail_outbox
 
     def list(self, request: ListPeople, context: RequestContext) -> Page[PersonView]:
         """One page of the client's people, newest first, without their logins."""
         context.require("team:read", _REFUSAL)
         rows = User.select().where(User.client_id == context.client_id)
-        found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(_view, found)), next_cursor)
 
     def show(self, user_id: str, context: RequestContext) -> PersonView:
@@ -125,7 +128,7 @@ class TeamService(Service):
         admin makes an owner; RATE_LIMIT_EXCEEDED after too many mails of an hour.
         """
         email, role = checked_email(request.email), checked_role(request.role)
-        now, is_shown = self._clock.now(), request.shows_link or not is_mail_on()
+        now, is_shown = self._clock.now(), request.shows_link or not self._outbox.is_on
         with self._changing(context, (role,)):
             if User.select(User.id).where(User.client_id == context.client_id).count() >= MOST_PEOPLE:
                 raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
@@ -139,7 +142,7 @@ class TeamService(Service):
                 invited_by=_behind_caller(context),
             )
             write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
-            _ask_for_confirmation(row, context, now)
+            _ask_for_confirmation(row, self._outbox, context, now)
             return self._link(row, MailKind.INVITATION, context)
 
     def new_link(self, user_id: str, context: RequestContext, *, shows_link: bool = False) -> PasswordLink:
@@ -152,7 +155,7 @@ class TeamService(Service):
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
             row.updated_at = moved_on(row, now)
-            row.link_seen_by = _behind_caller(context) if shows_link or not is_mail_on() else None
+            row.link_seen_by = _behind_caller(context) if shows_link or not self._outbox.is_on else None
             row.save(only=[User.updated_at, User.link_seen_by])
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
             return self._link(row, MailKind.PASSWORD_LINK, context)
@@ -172,9 +175,9 @@ class TeamService(Service):
             row.save(only=[User.role, User.updated_at, User.invited_by])
             end_links_shown_to(row, now)
             write_audit_event(f"user.made_{role}", context, now, client_id=row.client_id, object_id=row.id)
-            withdraw_revoked(row.client_id, context, now)
+            withdraw_revoked(row.client_id, self._outbox, context, now)
             if gains:
-                _ask_for_confirmation(row, context, now)
+                _ask_for_confirmation(row, self._outbox, context, now)
         return _view(row)
 
     def confirm(self, user_id: str, context: RequestContext) -> PersonView:
@@ -201,7 +204,7 @@ class TeamService(Service):
                 if row.id == context.caller.user_id:
                     raise ServiceError(Code.INVALID_REQUEST, "You cannot disable yourself.")
                 _require_another_owner(row)
-            set_person_active(row, is_active, context, now)
+            set_person_active(row, is_active, self._outbox, context, now)
         return _view(row)
 
     def end_logins(self, user_id: str, context: RequestContext) -> PersonView:
@@ -231,7 +234,7 @@ class TeamService(Service):
         if row.link_seen_by is not None:
             token, expires_at = new_link(self._tokens, row, now)
             return PasswordLink(_view(row), token, expires_at)
-        refuse_too_many_mails(row, now)
+        self._outbox.refuse_too_many(row, now)
         expires_at = now + LINK_LIFE
         about = {
             "by": User.get_by_id(context.caller.user_id).email,
@@ -239,7 +242,7 @@ class TeamService(Service):
             "digest": digest_of(row, None),
             "expires_at": int(expires_at.timestamp()),
         }
-        queue_mail(kind, row.email, about, now, client_id=row.client_id, person_id=row.id)
+        self._outbox.queue(kind, row.email, about, now, client_id=row.client_id, person_id=row.id)
         return PasswordLink(_view(row), None, expires_at)
 
 
@@ -249,7 +252,7 @@ def _behind_caller(context: RequestContext) -> frozenset[str]:
     return people_behind(context.client_id, [context.caller.user_id])
 
 
-def _ask_for_confirmation(row: User, context: RequestContext, now: datetime) -> None:
+def _ask_for_confirmation(row: User, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
     """Write mails to the people who may confirm a person with rights to payouts. Call in the unit of work."""
     if row.role not in ROLES_OF[MAKE]:
         return
@@ -261,7 +264,7 @@ def _ask_for_confirmation(row: User, context: RequestContext, now: datetime) -> 
     }
     kind, one = MailKind.PERSON_UNCONFIRMED, counted_as_one(row.client_id, [row.id])
     occasion = f"{kind}/{row.id}/{row.updated_at.isoformat()}"
-    notify_people(kind, row.client_id, about, now, occasion=occasion, without=one)
+    outbox.notify_people(kind, row.client_id, about, now, occasion=occasion, without=one)
 
 
 def _locked_person(user_id: str, context: RequestContext) -> User:

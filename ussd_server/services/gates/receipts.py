@@ -13,6 +13,8 @@ from datetime import datetime
 from enum import Enum, StrEnum
 from typing import Any
 
+from peewee import fn
+
 from ussd_server.database.tables import CompiledQuery, find_row, lock_row, param
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import Logger
@@ -27,6 +29,7 @@ from ussd_server.services.accounts.ledger import (
     lock_accounts,
     write_entry,
 )
+from ussd_server.services.incoming.messages import IncomingStatus
 from ussd_server.services.transactions.create import Within
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import (
@@ -99,6 +102,22 @@ _INSERT = CompiledQuery(
         {field: param(field) for field in (ReceiptClaim.issuer, ReceiptClaim.receipt, ReceiptClaim.transaction_id)}
     ).on_conflict_ignore()
 )
+
+
+def is_given_back(by: datetime | None = None) -> Any:
+    """The condition on `Transaction` that it is a payer's payment whose money another one has; `by`: at that moment."""
+    counted = Transaction.alias("counted")
+    other = counted.select(counted.id).where(counted.id == Transaction.same_money_as, counted.status.in_(SUCCESSFUL))
+    if by is not None:
+        other = other.where(counted.completed_at <= by)
+    return (Transaction.status == TransactionStatus.REVERSED) & (Transaction.origin == Origin.PAYER) & fn.EXISTS(other)
+
+
+def counts_elsewhere() -> Any:
+    """The condition on `Transaction` that its money counts as that of the transaction in `same_money_as`."""
+    return Transaction.same_money_as.is_null(False) & (
+        is_given_back() | (Transaction.status == TransactionStatus.FAILED)
+    )
 
 
 def lock_claim(issuer: str, written: str) -> ReceiptClaim:
@@ -181,7 +200,7 @@ def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
 
 def _is_returned(claim: ReceiptClaim) -> bool:
     """Whether operators marked the incoming payment of a locked claim for return."""
-    returned = (IncomingPayment.id == claim.incoming_id) & (IncomingPayment.status == "returned")
+    returned = (IncomingPayment.id == claim.incoming_id) & (IncomingPayment.status == IncomingStatus.RETURNED)
     return claim.incoming_id is not None and bool(IncomingPayment.select().where(returned).exists())
 
 
@@ -232,7 +251,7 @@ def name_each_other(row: Transaction, now: datetime) -> None:
 
 
 def _decide(row: Transaction, other: Transaction | None, way: WayIn, *, is_new: bool = False) -> ClaimResult:
-    """What becomes of a payment whose money another one may have: the only place that says so."""
+    """Decides about a payment whose money another one may have; the only place that does."""
     if other is None or other.id in (row.id, row.refund_of):
         # Airtel gives a refund the receipt of its collection.
         return ClaimResult(ClaimOutcome.COUNTS)
@@ -295,8 +314,8 @@ def _payers_payment_like(row: Transaction) -> Transaction | None:
 def _leave_the_list(claim: ReceiptClaim, row: Transaction, now: datetime) -> None:
     """Name the transaction of the held payment of its receipt; one of another amount stays held."""
     same = (IncomingPayment.id == claim.incoming_id) & (IncomingPayment.amount_cents == row.amount_cents)
-    IncomingPayment.update(status="booked", transaction_id=row.id, waits_for=None, updated_at=now).where(
-        same, IncomingPayment.status == "held"
+    IncomingPayment.update(status=IncomingStatus.BOOKED, transaction_id=row.id, waits_for=None, updated_at=now).where(
+        same, IncomingPayment.status == IncomingStatus.HELD
     ).execute()
 
 

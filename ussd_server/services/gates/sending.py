@@ -8,24 +8,26 @@ it leaves, one query reads them again. The database enforces daily limits (`keys
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
-from peewee import JOIN
+from peewee import JOIN, fn
 
 from ussd_server.context import SEND, CallerKind, RequestContext
 from ussd_server.database.tables import CompiledQuery, param
-from ussd_server.models.clients import Client, User
+from ussd_server.models.clients import Client, User, is_client_active
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import MenuVersion
-from ussd_server.runtime import Runtime
 from ussd_server.services.clients.keys.messages import expanded
 from ussd_server.services.gates.messages import MONEY_OUT, Sending, WayOut
 from ussd_server.services.roles import may_in_console
-from ussd_server.services.transactions.messages import PayingMenu, TransactionType
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.transactions.messages import PayingMenu, TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import bounds_of_day, grouped, kampala_day, new_id_floor
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _CLIENT_DISABLED = "The client is disabled"
@@ -67,7 +69,7 @@ class SendingGate:
         elif sending.way is WayOut.RECOVERY:
             # The money has left already, and is only booked.
             return
-        elif context.caller.kind is CallerKind.OPERATOR and not self.is_client_active(context.client_id):
+        elif context.caller.kind is CallerKind.OPERATOR and not is_client_active(context.client_id):
             raise ServiceError(Code.INVALID_REQUEST, _CLIENT_DISABLED)
 
     def require_publishable(self, node: str, context: RequestContext) -> None:
@@ -89,7 +91,7 @@ class SendingGate:
         INVALID_REQUEST when the key or person that approved it was revoked.
         """
         self.require_open()
-        if not self.is_client_active(payout.client_id):
+        if not is_client_active(payout.client_id):
             raise ServiceError(Code.SERVICE_UNAVAILABLE, _CLIENT_DISABLED)
         sender = _sender(payout.client_id, payout.key_id, person_of(payout))
         fault = sender.fault(WayOut.DATED_PAYOUT.needs, self._clock.now(), "approved the payout")
@@ -127,10 +129,6 @@ class SendingGate:
             return "The API key that published the menu has a daily limit now"
         return fault
 
-    def is_client_active(self, client_id: str) -> bool:
-        """Whether a client is active."""
-        return bool(Client.select(Client.id).where(Client.id == client_id, Client.is_active).exists())
-
 
 def person_of(payout: Payout) -> str | None:
     """The person who approved a payout; None for a key and for operators."""
@@ -141,10 +139,33 @@ def person_of(payout: Payout) -> str | None:
     return found
 
 
-def limit_of_key(key_id: str | None) -> int | None:
-    """The daily limit of a key in cents; None without a limit or a key."""
-    cents: int | None = ApiKey.select(ApiKey.daily_limit_cents).where(ApiKey.id == key_id).scalar() if key_id else None
-    return cents
+def limiting_key(key_ids: Iterable[str | None]) -> tuple[str | None, int | None]:
+    """Of the keys that approved a payout, the one with the lowest daily limit, and the limit in cents.
+
+    The last one and None where no key has a limit. Other approvers than keys are None.
+    """
+    approved = list(key_ids)
+    limited = ApiKey.select(ApiKey.id, ApiKey.daily_limit_cents).where(ApiKey.id.in_(approved), _HAS_LIMIT)
+    lowest = limited.order_by(ApiKey.daily_limit_cents, ApiKey.id).first()
+    return (lowest.id, lowest.daily_limit_cents) if lowest else (approved[-1], None)
+
+
+def lowered_limit(payout: Payout) -> str | None:
+    """Why a payout whose money is reserved may not be paid: its key's limit was lowered since. None while it may."""
+    key = ApiKey.get_or_none(ApiKey.id == payout.counted_key_id, _HAS_LIMIT) if payout.counted_key_id else None
+    if key is None or payout.reserved_at is None:
+        return None
+    begin, end = bounds_of_day(date.fromisoformat(kampala_day(payout.reserved_at)))
+    paid = Transaction.select(fn.SUM(Transaction.amount_cents + Transaction.fee_cents)).where(
+        Transaction.key_id == key.id,
+        Transaction.id >= new_id_floor(begin),
+        Transaction.id < new_id_floor(end),
+        Transaction.type.in_((TransactionType.DISBURSEMENT, TransactionType.REFUND)),
+        Transaction.status != TransactionStatus.FAILED,
+    )
+    if (paid.scalar() or 0) <= key.daily_limit_cents:
+        return None
+    return f"The daily limit of the API key {key.name or key.apikey} is UGX {grouped(key.daily_limit_cents)} now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +209,10 @@ class _Person:
 
 @dataclass(frozen=True, slots=True)
 class _Sender:
-    """A client with the key or the person that sends its money; neither for operators."""
+    """A client with the key or the person that sends its money; neither for operators.
+
+    Both where a person approves what a key with a daily limit approved before.
+    """
 
     is_client_active: bool
     key: _Key | None
@@ -198,12 +222,10 @@ class _Sender:
         """Why the sender may not send, as a sentence without a full stop; `verb` is what it did. None where it may."""
         if not self.is_client_active:
             return _CLIENT_DISABLED
-        if self.key is not None:
-            fault = self.key.fault(needs, now)
-            return fault and f"The API key that {verb} {fault}"
-        if self.person is not None:
-            fault = self.person.fault(needs)
-            return fault and f"The person who {verb} {fault}"
+        if self.key is not None and (fault := self.key.fault(needs, now)):
+            return f"The API key that {verb} {fault}"
+        if self.person is not None and (fault := self.person.fault(needs)):
+            return f"The person who {verb} {fault}"
         return None
 
 

@@ -12,15 +12,14 @@ from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment, PaymentCode
 from ussd_server.models.transactions import ReceiptClaim, Transaction
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.receipts import WayIn, claiming, lock_claim, update_claim
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
-from ussd_server.services.sms.receipts import with_receipt
-from ussd_server.services.transactions.bookings import book
-from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import (
     UNFINISHED,
     CreatedTransaction,
@@ -173,7 +172,7 @@ class IncomingBook:
     """Books held payments as collections. Call within the unit of work that locked the payment and the code."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        self._creator = creator
+        self._creator, self._receipts = creator, Receipts(runtime)
         self._clock = runtime.clock
 
     def book(self, row: IncomingPayment, code: PaymentCode, way: WayIn, source: Source, context: RequestContext) -> str:
@@ -212,14 +211,9 @@ class IncomingBook:
     ) -> CreatedTransaction:
         receipt = {"incoming": row.provider_transaction_id, "provider": row.provider}
         digest = digest_of({**receipt, "amount_cents": row.amount_cents})
-        return book(
-            self._creator,
-            RequestIdentity(code.client_id, TransactionType.COLLECTION, digest, reference),
-            row.amount_cents,
-            PROVIDER_ACCOUNT.format(row.provider),
-            code.account,
-            claiming(way, with_receipt),
-            source,
+        content = {"amount_cents": row.amount_cents, "phone_number": row.phone_number}
+        identity = RequestIdentity(code.client_id, TransactionType.COLLECTION, digest, reference, content=content)
+        columns = DraftColumns(
             account=code.account,
             phone_number=row.phone_number,
             provider=row.provider,
@@ -229,6 +223,8 @@ class IncomingBook:
             request_id=context.request_id,
             origin=Origin.PAYER,
         )
+        plan = Plan(row.amount_cents, columns, moves=(PROVIDER_ACCOUNT.format(row.provider), code.account))
+        return self._creator.create(identity, plan, source, claiming(way, self._receipts.after))
 
 
 def _named(receipt: str) -> str:

@@ -14,7 +14,6 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import PaymentCode, PaymentCodePrefix
-from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.messages import (
     ListPaymentCodes,
@@ -24,6 +23,7 @@ from ussd_server.services.incoming.messages import (
     SetPrefix,
 )
 from ussd_server.services.pages import page_of, require_row
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
@@ -50,8 +50,11 @@ def prefix_of(client_id: str) -> str | None:
     return None if row is None else str(row.prefix)
 
 
-class PaymentCodeService(Service):
+class PaymentCodeService:
     """Keeps the payment codes of clients, and the prefixes that operators give."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens, self._vault = runtime.clock, runtime.tokens, runtime.vault
 
     def prefix(self, context: RequestContext) -> str | None:
         """The prefix of the client's payment codes, None until the operator has given one."""
@@ -96,7 +99,7 @@ class PaymentCodeService(Service):
         """A page of the client's payment codes, newest first."""
         context.require("collection:read")
         rows = _codes_of(context.client_id)
-        found, cursor = page_of(rows, PaymentCode, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, cursor = page_of(rows, PaymentCode, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(_view, found)), cursor)
 
     def delete(self, code: str, context: RequestContext) -> DeletionResult:

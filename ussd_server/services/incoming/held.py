@@ -11,7 +11,6 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.incoming import IncomingPayment, PaymentCode, waits_for_operators
 from ussd_server.models.transactions import ReceiptClaim, Transaction
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.gates.receipts import WayIn, lock_claim, take_receipt
 from ussd_server.services.incoming.booking import (
     OWN_RECEIPT,
@@ -40,6 +39,7 @@ from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row
 from ussd_server.services.transactions.messages import SUCCESSFUL, Source
 from ussd_server.status import Code, ServiceError
@@ -54,11 +54,11 @@ _LONGEST_CODE = 20
 _LONGEST_RECEIPT = 48
 
 
-class HeldPaymentService(Service):
+class HeldPaymentService:
     """Lists held payments and ends them, for operators only."""
 
     def __init__(self, runtime: Runtime, book: IncomingBook, differences: DifferenceService) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens, self._vault = runtime.clock, runtime.tokens, runtime.vault
         self._book = book
         self._differences = differences
 
@@ -66,7 +66,7 @@ class HeldPaymentService(Service):
         """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         rows = IncomingPayment.select().where(waits_for_operators())
-        found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(_view, found)), cursor)
 
     def list_alike(self, context: RequestContext) -> tuple[HeldLikeOwn, ...]:
@@ -176,7 +176,7 @@ class HeldPaymentService(Service):
         return _view(_held(incoming_id, may_contradict=True)[0])
 
     def hold(self, request: HoldDifference, context: RequestContext) -> IncomingView:
-        """Hold a credit of a provider's statement that is not ours, and end the review of the difference.
+        """Hold a statement's credit that no transaction of ours matches, and end the review of the difference.
 
         A receipt that the provider reported by now stays as it is. NOT_FOUND, and INVALID_REQUEST for a difference
         that is no such credit, that has no receipt or that has ended.
@@ -206,7 +206,7 @@ class HeldPaymentService(Service):
 
 
 def _credit_of(difference: DifferenceView) -> tuple[str, int]:
-    """The receipt and the cents of a credit that is not ours. INVALID_REQUEST for any other difference."""
+    """Receipt and cents of a credit that no transaction matches. INVALID_REQUEST for any other difference."""
     receipt, cents = difference.provider_id, difference.theirs
     is_credit = difference.verdict is Verdict.NOT_OURS and isinstance(cents, int) and cents > 0
     is_named = receipt is not None and bool(canonical_receipt(receipt)) and len(receipt) <= _LONGEST_RECEIPT

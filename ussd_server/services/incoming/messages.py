@@ -205,7 +205,7 @@ class ReturnIncoming:
 
 @dataclass(frozen=True, slots=True)
 class HoldDifference:
-    """Request to hold a credit of a statement that is not ours; `by` is the name of the operator."""
+    """Request to hold a statement's credit that no transaction of ours matches; `by` is the name of the operator."""
 
     difference_id: str
     by: str = "operator"

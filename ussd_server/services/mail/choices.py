@@ -1,4 +1,4 @@
-"""Which mails a person receives, in which language, and the state of mails."""
+"""The mails that a person receives, their language, and the state of mails."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from ussd_server.models.clients import User
 from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail, UnwantedMail
 from ussd_server.outbound.smtp import MailTrouble
-from ussd_server.runtime import Service
 from ussd_server.services.mail.messages import LINKS, TROUBLES, ListMails, MailChoice, MailKind, MailView
-from ussd_server.services.mail.outbox import is_mail_on
 from ussd_server.services.mail.texts import OPERATORS, TEXTS
 from ussd_server.services.pages import matching, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page, view_of_row
 
 
-class MailService(Service):
+class MailService:
     """Shows mails to operators and clients, and stores what people chose: kinds and language."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens, self._outbox = runtime.tokens, runtime.mail_outbox
 
     @property
     def is_on(self) -> bool:
         """Whether this installation sends mails."""
-        return is_mail_on()
+        return self._outbox.is_on
 
     def choices(self, context: RequestContext) -> tuple[MailChoice, ...]:
         """The kinds that the person who calls may switch off."""
@@ -56,7 +58,7 @@ class MailService(Service):
         """One page of all mails, newest first."""
         context.require_operator()
         rows = matching(Mail.select(), request, Mail.status)
-        found, next_cursor = page_of(rows, Mail, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, Mail, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(_view, found)), next_cursor)
 
     def last_of_person(self, user_id: str, context: RequestContext) -> MailView | None:

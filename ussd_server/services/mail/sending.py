@@ -20,11 +20,11 @@ from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail
 from ussd_server.outbound.smtp import MailTrouble, SmtpResult, SmtpServer, read_sender, read_smtp_url, sent_address
 from ussd_server.outbound.transport import authorities
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased
 from ussd_server.services.mail.messages import LINKS, TROUBLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import message_of, written_moment
+from ussd_server.services.runtime import Runtime
 
 if TYPE_CHECKING:
     from ussd_server.settings import Settings
@@ -48,12 +48,12 @@ class PasswordLinks(Protocol):
         """A person and the secret part of a link that this person asked for; None when there is no such person."""
 
 
-class MailSender(Service):
+class MailSender:
     """Sends mails that are due. Any number of processes may share the work."""
 
     def __init__(self, runtime: Runtime, links: PasswordLinks) -> None:
         """Without a mail server nothing is claimed."""
-        super().__init__(runtime)
+        self._clock, self._leases, self._at_kill_point = runtime.clock, runtime.leases, runtime.at_kill_point
         self._server = smtp_server(runtime.settings)
         self._sender = runtime.settings.mail_from or ""
         self._public_url = runtime.settings.public_url or ""

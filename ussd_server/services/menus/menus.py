@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from difflib import unified_diff
 from typing import Any
 
-from peewee import fn
+from peewee import SQL, fn
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.unit_of_work import dialect, for_update, unit_of_work
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.checks.width_proof import FullestScreen, fullest_screens
 from ussd_server.menus.document.bounds import MAX_SCRIPTS, WorkBudget, WorkExceededError
 from ussd_server.menus.document.document import read
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.yaml_text import Places, write_yaml
@@ -25,7 +25,6 @@ from ussd_server.menus.tools.schema import menu_schema
 from ussd_server.menus.tools.scripts import left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, script_of, walk
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
-from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import SendingGate
@@ -58,21 +57,25 @@ from ussd_server.services.menus.messages import (
     WalkView,
 )
 from ussd_server.services.pages import require_row
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import PayingMenu
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import let_others_run
 from ussd_server.values import new_id
 
 MAX_MENUS = 200
+_LONGEST_TITLE = 100
 _SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-class MenuService(Service):
+class MenuService:
     """Reads and writes the menus of clients."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._keyring, self._guard = runtime.clock, runtime.keyring, runtime.guard
         self._gate = SendingGate(runtime)
+        self._provider_states = ProviderStates(runtime.providers.takes_payments)
         self._session_life_seconds = runtime.settings.session_life_seconds
 
     def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:
@@ -188,10 +191,12 @@ class MenuService(Service):
         """Return every menu of the client, by name."""
         context.require("menus:read")
         codes = _codes_by_menu(context.client_id)
-        rows = Menu.select().where(Menu.client_id == context.client_id).order_by(Menu.name)
+        # Drafts may have 64 KiB each: the database reads their titles.
+        title = fn.SUBSTR(SQL(dialect().json_value("draft", "'title'", "text")), 1, _LONGEST_TITLE).alias("title")
+        rows = Menu.select(Menu.id, Menu.name, Menu.published_version, Menu.draft_saved_at, title)
         return tuple(
-            MenuSummary(row.name, _title(row.draft), row.published_version, row.draft_saved_at, codes.get(row.id, ()))
-            for row in rows
+            MenuSummary(row.name, row.title or "", row.published_version, row.draft_saved_at, codes.get(row.id, ()))
+            for row in rows.where(Menu.client_id == context.client_id).order_by(Menu.name).namedtuples()
         )
 
     def get(self, menu_id: str, context: RequestContext) -> MenuView:
@@ -213,7 +218,8 @@ class MenuService(Service):
         """Return every published version of a menu, newest first."""
         context.require("menus:read")
         menu = find_menu(menu_id, context)
-        rows = MenuVersion.select().where(MenuVersion.menu_id == menu.id).order_by(MenuVersion.version.desc())
+        rows = MenuVersion.select(MenuVersion.version, MenuVersion.published_at).where(MenuVersion.menu_id == menu.id)
+        rows = rows.order_by(MenuVersion.version.desc())
         return tuple(_version_view(menu.name, row, menu.published_version) for row in rows)
 
     def graph(self, request: GetGraph, context: RequestContext) -> GraphView:
@@ -284,7 +290,9 @@ class MenuService(Service):
 
     def _walk(self, request: WalkMenu, context: RequestContext) -> Walk:
         document = usable_document(self.document(request.menu_id, request.version, context))
-        facts = SessionFacts(request.phone_number, request.service_code, request.network, "walk")
+        facts = SessionFacts(
+            request.phone_number, request.service_code, request.network, "walk", providers=self._provider_states
+        )
         acts = [Act(each.kind.value, each.text) for each in request.acts]
         return walk(document, facts, acts, request.language, dialled_entries(request.entries))
 
@@ -336,7 +344,7 @@ class MenuService(Service):
 
 def _patient_work() -> WorkBudget:
     """Bounded work that lets other requests of the process run in between."""
-    return WorkBudget(pause=lambda: time.sleep(0))
+    return WorkBudget(pause=let_others_run)
 
 
 def _is(menu_id: str, context: RequestContext) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -11,16 +10,18 @@ from datetime import datetime, timedelta
 from ussd_server.context import RequestContext
 from ussd_server.gateways.messages import Action
 from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.metrics import count_drop_off
 from ussd_server.models.ussd import Channel, UssdSession
-from ussd_server.runtime import Runtime
 from ussd_server.services.menus.documents import document_of, facts_of, usable_document
 from ussd_server.services.menus.menus import MenuService, find_menu
 from ussd_server.services.menus.messages import DropOffItem, DropOffView, ReplayItem, ReplayMenu, ReplayResult
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import let_others_run
 from ussd_server.values import is_id, new_id_floor
 
 MOST_REPLAYED = 500
@@ -41,6 +42,7 @@ class ReplayService:
     def __init__(self, runtime: Runtime, menus: MenuService) -> None:
         self._menus = menus
         self._clock = runtime.clock
+        self._provider_states = ProviderStates(runtime.providers.takes_payments)
 
     def replay(self, request: ReplayMenu, context: RequestContext) -> tuple[ReplayItem, ...]:
         """Replay conversations through the draft of a menu; returns one item for each, at most 500.
@@ -103,10 +105,12 @@ class ReplayService:
             rows = {row.id: row for row in _rows([each for each in chunk if is_id(each)], menu_id, context)}
             displays = _displays({row.channel_id for row in rows.values()})
             for session_id in chunk:
-                # Other requests of the process run in between.
-                time.sleep(0)
+                let_others_run()
                 row = rows.get(session_id)
-                yield ReplayItem(session_id, ReplayResult.NOT_FOUND) if row is None else _replayed(draft, row, displays)
+                if row is None:
+                    yield ReplayItem(session_id, ReplayResult.NOT_FOUND)
+                else:
+                    yield _replayed(draft, row, displays, self._provider_states)
 
 
 def _displays(channel_ids: Collection[str | None]) -> dict[str | None, DisplayOptions]:
@@ -115,10 +119,12 @@ def _displays(channel_ids: Collection[str | None]) -> dict[str | None, DisplayOp
     return {None: STANDARD, **{row.id: DisplayOptions.of(row.settings) for row in rows}}
 
 
-def _replayed(draft: Document, row: UssdSession, displays: Mapping[str | None, DisplayOptions]) -> ReplayItem:
+def _replayed(
+    draft: Document, row: UssdSession, displays: Mapping[str | None, DisplayOptions], providers: ProviderStates
+) -> ReplayItem:
     past = PastConversation(
         document_of(row),
-        facts_of(row),
+        facts_of(row, providers),
         row.language,
         [PastTurn(turn["entry"], turn["screen"], turn["node"], turn["action"] == Action.END) for turn in row.turns],
         row.transaction_id is not None,

@@ -20,13 +20,13 @@ from ussd_server.models.sending import Delivery, Event, Mail, PendingEvent, Sms
 from ussd_server.models.statements import StatementDifference, is_in_stored_statement
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime, Service
 from ussd_server.senders.messages import SmsFailure
 from ussd_server.services.clients.keys.notices import REFUSED_ELSEWHERE
 from ussd_server.services.mail.messages import MailStatus
 from ussd_server.services.operations.book_check.examinations import last_examinations
 from ussd_server.services.operations.messages import Measure
 from ussd_server.services.providers.floats import FloatService
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionType
 from ussd_server.services.ussd.smpp_links import SmppLinks
 from ussd_server.values import kampala_day, new_id_floor
@@ -38,11 +38,11 @@ _MOST_PLACES = 200
 _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
 
 
-class Gauges(Service):
+class Gauges:
     """Reads all gauges."""
 
     def __init__(self, runtime: Runtime, floats: FloatService) -> None:
-        super().__init__(runtime)
+        self._clock, self._heartbeat = runtime.clock, runtime.heartbeat
         self._floats = floats
         self._smpp_links = SmppLinks(runtime)
 

@@ -16,19 +16,19 @@ from ussd_server.models.payouts import Approval, ApprovalRules, Payout
 from ussd_server.models.sending import Webhook
 from ussd_server.models.statements import DayProof
 from ussd_server.models.ussd import Channel, SmppLink, SubscriberPin
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.reconciliation.days.proofs import DayProofs
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import SignatureService
 from ussd_server.status import Code, ServiceError
 
 
-class MasterKeyService(Service):
+class MasterKeyService:
     """Rotates the keys that encrypt, authenticate and sign, while requests run."""
 
     def __init__(self, runtime: Runtime, history: HistoryDigests, signatures: SignatureService) -> None:
-        super().__init__(runtime)
+        self._vault, self._keyring = runtime.vault, runtime.keyring
         payouts, days = PayoutDigests(runtime.vault), DayProofs(runtime.vault)
         # Every table with secrets or digests, what renews those of a row, and what says whether they are the newest.
         self._tables: tuple[tuple[Any, Callable[[Any], dict[str, Any]], Callable[[Any], bool]], ...] = (

@@ -12,7 +12,7 @@ from ussd_server.database.partitions import add_partitions, ends_of_partitions, 
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.models.sending import Delivery, Mail, Sms
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.endings import remove_sessions
 from ussd_server.services.webhooks.messages import DeliveryStatus
 from ussd_server.values import kampala_day, new_id_floor

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import database_fault, dialect
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operations.book_check.check import MarkError, check_ranges
 from ussd_server.services.operations.book_check.examinations import (
@@ -29,6 +28,7 @@ from ussd_server.services.operations.messages import (
     Readiness,
     SystemView,
 )
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 
 _CHECK_SECONDS = 5.0
@@ -36,12 +36,13 @@ _ROWS_IN_A_RANGE = 2000
 _DOCTOR_SECONDS = 60.0
 
 
-class SystemService(Service):
+class SystemService:
     """Shows the parts, workers, queues and settings; runs the doctor and a check of the books on demand."""
 
     def __init__(self, runtime: Runtime, settings: Mapping[str, str], gauges: Gauges) -> None:
         """`settings` are those that may be shown."""
-        super().__init__(runtime)
+        self._clock, self._limiter, self._vault = runtime.clock, runtime.limiter, runtime.vault
+        self._heartbeat = runtime.heartbeat
         self._settings = settings
         self._gauges = gauges
 
@@ -87,7 +88,7 @@ class SystemService(Service):
         return outcome
 
     def last(self, context: RequestContext) -> LastExaminations:
-        """What the doctor and the check found last, in the console or at the command line."""
+        """The last results of the doctor and of the check, from the console or the command line."""
         context.require_operator()
         return last_examinations()
 

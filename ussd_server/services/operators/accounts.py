@@ -12,12 +12,11 @@ from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPers
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import is_within
 from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import LogIn
-from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
 from ussd_server.services.pages import require_row
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import (
     FactorStore,
     Guesses,
@@ -36,12 +35,13 @@ from ussd_server.wire import view_of_row
 LOGIN_SECONDS = 8 * 3600
 
 
-class OperatorService(Service):
+class OperatorService:
     """Keeps the accounts of operators."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._outbox = runtime.clock, runtime.mail_outbox
         self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
+        self._is_sandbox = runtime.settings.is_sandbox
 
     def create(self, request: CreateOperator, context: RequestContext) -> SecondFactor:
         """Create an operator with a second factor. INVALID_REQUEST for an invalid e-mail address or password."""
@@ -94,6 +94,31 @@ class OperatorService(Service):
             write_audit_event(action, context, now, client_id=None, object_id=row.id)
         return _view(row, self._factors.recovery_codes_left(row.id))
 
+    def change_password(self, email: str, password: str, context: RequestContext) -> OperatorView:
+        """Give an operator another password, which ends all their logins.
+
+        NOT_FOUND for an unknown one, INVALID_REQUEST for a password of fewer than 12 or more than 256 characters.
+        """
+        context.require_operator()
+        password_hash, now = hash_checked_password(password), self._clock.now()
+        with unit_of_work():
+            row = _find(email)
+            row.password_hash, row.updated_at = password_hash, now
+            row.save(only=[Operator.password_hash, Operator.updated_at])
+            end_logins(OperatorLogin, OperatorLogin.operator_id == row.id, "password_changed", now)
+            write_audit_event("operator.password_changed", context, now, client_id=None, object_id=row.id)
+        return _view(row, self._factors.recovery_codes_left(row.id))
+
+    def present_code(self, email: str, context: RequestContext) -> str:
+        """The present code of an operator's second factor, in the sandbox, where nothing is worth guarding.
+
+        INVALID_REQUEST anywhere else, NOT_FOUND for an unknown one.
+        """
+        context.require_operator()
+        if not self._is_sandbox:
+            raise ServiceError(Code.INVALID_REQUEST, "Codes are shown in the sandbox only; use the authenticator")
+        return self._factors.code_at(_find(email), self._clock.now())
+
     def reset_factor(self, email: str, context: RequestContext) -> SecondFactor:
         """Give an operator a new second factor, which ends all their logins. NOT_FOUND for an unknown one."""
         context.require_operator()
@@ -105,15 +130,15 @@ class OperatorService(Service):
             codes = self._factors.replace_recovery_codes(row.id)
             end_logins(OperatorLogin, OperatorLogin.operator_id == row.id, "factor_reset", now)
             write_audit_event("operator.factor_reset", context, now, client_id=None, object_id=row.id)
-            mail_factor_removed(row, "a command at the server", now)
+            self._outbox.report_removed_factor(row, "a command at the server", now)
         return SecondFactor(_view(row, len(codes)), secret, address_of(secret, row.email), codes)
 
 
-class OperatorLoginService(Service):
+class OperatorLoginService:
     """Begins, checks and ends the logins of operators."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._limiter = runtime.clock, runtime.limiter
         self._networks = [ipaddress.ip_network(network) for network in runtime.settings.operator_addresses]
         self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
 

@@ -14,7 +14,6 @@ from peewee import IntegrityError
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.operators import Proposal
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import is_same_person, require_reason
 from ussd_server.services.operators.messages import (
@@ -25,6 +24,7 @@ from ussd_server.services.operators.messages import (
     ShownProposal,
 )
 from ussd_server.services.pages import find_by_id
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 from ussd_server.wire import view_of_row
@@ -44,12 +44,12 @@ class TwoPersonAction(NamedTuple):
     act: Callable[[ProposalView, str, RequestContext], object]
 
 
-class ProposalService(Service):
+class ProposalService:
     """Keeps proposals, and does what was proposed when a second operator confirms it."""
 
     def __init__(self, runtime: Runtime, actions: Mapping[str, TwoPersonAction]) -> None:
         """`actions` are the decisions that take two operators, by name."""
-        super().__init__(runtime)
+        self._clock = runtime.clock
         self._actions = actions
 
     def propose(self, request: Propose, context: RequestContext) -> ProposalView:

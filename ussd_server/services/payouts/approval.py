@@ -6,11 +6,12 @@ due, or waits a day for the money.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any
 
-from peewee import IntegrityError
+from peewee import JOIN, IntegrityError
 
 from ussd_server.context import APPROVE, Caller, CallerKind, RequestContext
 from ussd_server.database.tables import find_row, lock_row
@@ -19,12 +20,13 @@ from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Approval, Payout, PayoutItem
-from ussd_server.runtime import Runtime, Service
-from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.accounts.ledger import AnotherFeeError, DailyLimitError, OverdraftError
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.messages import WayOut
-from ussd_server.services.gates.sending import limit_of_key, person_of
+from ussd_server.services.gates.sending import limiting_key, person_of
 from ussd_server.services.leases import end_lease
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approval_rules import approvals_needed
 from ussd_server.services.payouts.approvers import (
     caller_id,
@@ -44,8 +46,9 @@ from ussd_server.services.payouts.records import ask_for_approval, complete, mar
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.payouts.withdrawals import require_still_allowed, withdraw_approvals
 from ussd_server.services.people import people_behind
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import TransactionCreator, daily_limit_reached
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionStatus
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import grouped, shillings
 
@@ -59,14 +62,12 @@ _MONEY_WITHIN = timedelta(days=1)
 _LAST_TRY_WITHIN = timedelta(minutes=5)
 _MISSING = (Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED)
 
-Result = TypeVar("Result")
 
-
-class PayoutApproval(Service):
+class PayoutApproval:
     """Approves drafts, and reserves their money."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        super().__init__(runtime)
+        self._clock, self._at_kill_point, self._outbox = runtime.clock, runtime.at_kill_point, runtime.mail_outbox
         self._creator = creator
         self._digests = PayoutDigests(runtime.vault)
 
@@ -75,20 +76,28 @@ class PayoutApproval(Service):
 
         It stays a draft until it has as many approvals of different people as its client's rules ask for. Raises
         INSUFFICIENT_SCOPE for the maker and for people who count as one person with the maker or another approver,
-        INVALID_REQUEST for a payout that cannot be approved, was changed since it was judged, or costs other fees than
-        the request names, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the approving key; nothing is reserved then.
+        INVALID_REQUEST for a payout that cannot be approved, was changed since it was judged, pays rows that a copy of
+        it pays, or costs other fees than the request names, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the
+        key with the lowest limit that approved it; nothing is reserved then.
         """
         checked_note(request.note)
         if not _must_be_approved(payout, context):
             return payout
         gate = self._creator.gate
         gate.require_recordable(gate.admit(WayOut.PAYOUT, context))
-        return self._attempt(payout, lambda: self._approve(payout, request, context))
+        gate.require_open()
+        while True:
+            try:
+                return self._approve(payout, request, context)
+            except AnotherFeeError:
+                # The rows are drafted again, with the fee that is agreed now.
+                continue
 
     def _approve(self, payout: Payout, request: ApprovePayout, context: RequestContext) -> Payout:
         now = self._clock.now()
-        key_id, limit_cents = context.caller.key_id, limit_of_key(context.caller.key_id)
-        sender = RowSender(key_id, context.caller.user_id, context.request_id)
+        earlier = standing(payout.id)
+        counted_key_id, limit_cents = limiting_key([*(each.key_id for each in earlier), context.caller.key_id])
+        sender = RowSender(counted_key_id, context.caller.user_id, context.request_id)
         drafted = draft_rows(self._creator, payout, sender, limit_cents)
         self._require_as_judged(payout, drafted.items_digest)
         if request.total_fee_cents not in (None, drafted.total_fee_cents):
@@ -101,9 +110,9 @@ class PayoutApproval(Service):
         is_far = payout.send_at is not None and payout.send_at > now + _RESERVED_AHEAD
         if is_far:
             _refuse_used_references(payout)
-        elif len(standing(payout.id)) + 1 >= approvals_needed(payout, self._digests):
+        elif len(earlier) + 1 >= approvals_needed(payout, self._digests):
             _require_money(payout, drafted.total_fee_cents)
-        with long_unit_of_work():
+        with _refusals_of(payout), long_unit_of_work():
             # What takes a right from a key or a person locks the client, and sees this approval or is seen by it.
             lock_row(Client, payout.client_id)
             row = lock_row(Payout, payout.id)
@@ -111,15 +120,17 @@ class PayoutApproval(Service):
                 return row
             require_still_allowed(APPROVE, context, now)
             self._require_as_judged(row, drafted.items_digest)
+            _refuse_paid_copies(row)
             given = [
                 *self._holding(row, drafted.total_fee_cents, now),
                 keep_approval(request, context, self._digests, now),
             ]
             row.updated_at = now
             reason = given[-1].note
+            _require_within_limit(row, drafted.total_fee_cents, given, limit_cents)
             if len(given) < approvals_needed(row, self._digests):
                 row.save()
-                ask_for_approval(row, now)
+                ask_for_approval(row, self._outbox, now)
                 write_audit_event(
                     "payout.approval_given", context, now, client_id=row.client_id, object_id=row.id, reason=reason
                 )
@@ -132,7 +143,8 @@ class PayoutApproval(Service):
             named = [each.total_fee_cents for each in given if each.total_fee_cents is not None]
             row.approved_fee_cents = named[0] if named else None
             row.status, row.approved_by, row.approved_at = PayoutStatus.APPROVED, caller_id(context), now
-            row.key_id, row.key_limit_cents, row.due_at = key_id, limit_cents, max(now, row.send_at or now)
+            row.key_id, row.counted_key_id, row.key_limit_cents = context.caller.key_id, counted_key_id, limit_cents
+            row.due_at = max(now, row.send_at or now)
             end_lease(row)
             row.approval_digest = self._digests.of_approval(row)
             row.save()
@@ -173,48 +185,33 @@ class PayoutApproval(Service):
                 # No worker ran when its day ended, and its client counts on its being cancelled.
                 raise ServiceError(Code.INSUFFICIENT_BALANCE, "The money did not come within a day")
             self._creator.gate.require_due(payout)
-            self._attempt(payout, lambda: self._reserve_due(payout, now))
+            while True:
+                try:
+                    return self._reserve_due(payout, now)
+                except AnotherFeeError:
+                    continue
         except ServiceError as refusal:
-            _refused(payout_id, refusal, now)
+            _refused(payout_id, refusal, self._outbox, now)
 
     def _reserve_due(self, payout: Payout, now: datetime) -> None:
         # The fees are computed with the rows; a sum that is missing is found without them.
         _require_money(payout, 0)
-        sender = RowSender(payout.key_id, person_of(payout), payout.request_id)
+        sender = RowSender(payout.counted_key_id or payout.key_id, person_of(payout), payout.request_id)
         drafted = draft_rows(self._creator, payout, sender, payout.key_limit_cents)
         _require_money(payout, drafted.total_fee_cents)
-        with long_unit_of_work():
+        with _refusals_of(payout), long_unit_of_work():
             row = lock_row(Payout, payout.id)
             if not _is_unreserved(row, now):
                 return
             if not self._digests.is_as_approved(row, drafted.items_digest):
                 raise ServiceError(Code.INVALID_REQUEST, "The payout is not what was approved")
             if row.approved_fee_cents not in (None, drafted.total_fee_cents):
-                _withdraw_for_fees(row, drafted, now)
+                _withdraw_for_fees(row, drafted, self._outbox, now)
                 return
             self._reserve(row, drafted, now)
             row.updated_at = row.due_at = now
             end_lease(row)
             row.save()
-
-    def _attempt(self, payout: Payout, work: Callable[[], Result]) -> Result:
-        """Return what `work` returns, which drafts and writes the rows; it is called again after a change of the fee.
-
-        Raises INSUFFICIENT_BALANCE, DAILY_LIMIT_REACHED of the key, INVALID_REQUEST for references that were used
-        since the draft was made, SERVICE_UNAVAILABLE while money is held, and what `work` raises.
-        """
-        self._creator.gate.require_open()
-        fees, fee = self._creator.fees, (payout.client_id, TransactionType.DISBURSEMENT)
-        fees.forget(*fee)
-        try:
-            return fees.with_agreed_fee(*fee, work)
-        except OverdraftError:
-            raise _too_little() from None
-        except DailyLimitError:
-            raise daily_limit_reached() from None
-        except IntegrityError:
-            _refuse_used_references(payout)
-            raise
 
     def _reserve(self, row: Payout, drafted: DraftedRows, now: datetime) -> None:
         """Insert the transactions and reserve their money. Call in a `long_unit_of_work`, with the payout locked."""
@@ -246,6 +243,20 @@ def _must_be_approved(payout: Payout, context: RequestContext) -> bool:
     return True
 
 
+def _require_within_limit(payout: Payout, fee_cents: int, given: Sequence[Approval], limit_cents: int | None) -> None:
+    """Raise DAILY_LIMIT_REACHED when a key that approved a payout could not pay it in a day.
+
+    INVALID_REQUEST where the rows were drafted for another limit, because another approval was given meanwhile.
+    """
+    lowest_cents = limiting_key(each.key_id for each in given)[1]
+    if lowest_cents is None:
+        return
+    if payout.total_amount_cents + fee_cents > lowest_cents:
+        raise daily_limit_reached()
+    if limit_cents is None or lowest_cents < limit_cents:
+        raise ServiceError(Code.INVALID_REQUEST, "Another approval was given at the same time; approve it again")
+
+
 def _show_fees(payout: Payout, fees: Mapping[int, int], now: datetime) -> None:
     """Keep the fees that are agreed now with a draft, so that its next reader sees them."""
     with long_unit_of_work():
@@ -256,7 +267,7 @@ def _show_fees(payout: Payout, fees: Mapping[int, int], now: datetime) -> None:
             row.save()
 
 
-def _withdraw_for_fees(row: Payout, drafted: DraftedRows, now: datetime) -> None:
+def _withdraw_for_fees(row: Payout, drafted: DraftedRows, outbox: MailOutbox, now: datetime) -> None:
     """Make a payout a draft again, with the fees of now, because its approval named others."""
     reason = (
         f"Its fees are UGX {grouped(drafted.total_fee_cents)} now, and its approval named "
@@ -264,10 +275,10 @@ def _withdraw_for_fees(row: Payout, drafted: DraftedRows, now: datetime) -> None
     )
     write_by_line(row.id, "fee_cents", drafted.fees)
     row.total_fee_cents = drafted.total_fee_cents
-    withdraw_approvals(row, standing(row.id), reason, RequestContext(Caller(CallerKind.NOBODY)), now)
+    withdraw_approvals(row, standing(row.id), reason, outbox, RequestContext(Caller(CallerKind.NOBODY)), now)
 
 
-def _refused(payout_id: str, refusal: ServiceError, now: datetime) -> None:
+def _refused(payout_id: str, refusal: ServiceError, outbox: MailOutbox, now: datetime) -> None:
     """Cancel a payout or put it off, by the reason why it was not reserved."""
     with unit_of_work():
         row = lock_row(Payout, payout_id)
@@ -277,7 +288,7 @@ def _refused(payout_id: str, refusal: ServiceError, now: datetime) -> None:
         is_short = refusal.code in _MISSING
         is_over = row.needs_money_at is not None and now >= row.needs_money_at + _MONEY_WITHIN
         if refusal.code is Code.INVALID_REQUEST or (is_short and is_over):
-            _cancel(row, refusal.message, now)
+            _cancel(row, refusal.message, outbox, now)
             return
         row.due_at = now + (_RETRY_OF_LIMIT if refusal.code is Code.DAILY_LIMIT_REACHED else _RETRY)
         begins_to_wait = is_short and row.needs_money_at is None
@@ -285,7 +296,7 @@ def _refused(payout_id: str, refusal: ServiceError, now: datetime) -> None:
             row.needs_money_at = row.updated_at = now
         row.save()
         if begins_to_wait:
-            write_payout_event(row, "payout.needs_money", now)
+            write_payout_event(row, "payout.needs_money", outbox, now)
 
 
 def _is_unreserved(row: Payout, now: datetime) -> bool:
@@ -293,10 +304,10 @@ def _is_unreserved(row: Payout, now: datetime) -> bool:
     return row.status == PayoutStatus.APPROVED and row.reserved_at is None and row.send_at <= now
 
 
-def _cancel(row: Payout, reason: str, now: datetime) -> None:
+def _cancel(row: Payout, reason: str, outbox: MailOutbox, now: datetime) -> None:
     log.warning("a payout was cancelled when it was due", object_id=row.id, reason=reason)
     mark_cancelled(row, now)
-    complete(row, now)
+    complete(row, outbox, now)
     write_audit_event(
         "payout.cancelled",
         RequestContext(Caller(CallerKind.NOBODY)),
@@ -316,6 +327,20 @@ def _require_money(payout: Payout, fee_cents: int) -> None:
         raise _too_little()
 
 
+@contextmanager
+def _refusals_of(payout: Payout) -> Iterator[None]:
+    """Raise INSUFFICIENT_BALANCE, DAILY_LIMIT_REACHED or, for used references, INVALID_REQUEST for the database's."""
+    try:
+        yield
+    except OverdraftError:
+        raise _too_little() from None
+    except DailyLimitError:
+        raise daily_limit_reached() from None
+    except IntegrityError:
+        _refuse_used_references(payout)
+        raise
+
+
 def _refuse_used_references(payout: Payout) -> None:
     """Raise INVALID_REQUEST when other transactions have taken references of ready rows."""
     rows = PayoutItem.select(PayoutItem.line, PayoutItem.reference).where(
@@ -327,6 +352,39 @@ def _refuse_used_references(payout: Payout) -> None:
         named = ", ".join(map(str, used[:MOST_LINES_NAMED]))
         raise ServiceError(
             Code.INVALID_REQUEST, f"The references of these rows were used since the payout was created: {named}"
+        )
+
+
+def _refuse_paid_copies(payout: Payout) -> None:
+    """Raise INVALID_REQUEST when the payout that this is a copy of, or another copy, has paid rows or may pay them.
+
+    Call with the client's row locked, so that two copies are not approved at once.
+    """
+    first = payout.copied_from or payout.id
+    same = Payout.select(Payout.id).where(
+        (Payout.id == first) | (Payout.copied_from == first), Payout.id != payout.id, Payout.approved_at.is_null(False)
+    )
+    others = [row.id for row in same]
+    if not others:
+        return
+    theirs, other = PayoutItem.alias("theirs"), Payout.alias("other")
+    may_be_paid = (Transaction.status != TransactionStatus.FAILED) | (
+        theirs.is_ready & theirs.transaction_id.is_null() & (other.status == PayoutStatus.APPROVED)
+    )
+    rows: Any = (
+        PayoutItem.select(PayoutItem.line, other.reference)
+        .join(theirs, on=(theirs.reference == PayoutItem.reference))
+        .join(other, on=(other.id == theirs.payout_id))
+        .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == theirs.transaction_id))
+        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, theirs.payout_id.in_(others), may_be_paid)
+        .tuples()
+    )
+    if paid := dict(rows):
+        named, by = len(paid), next(iter(paid.values()))
+        raise ServiceError(
+            Code.INVALID_REQUEST,
+            f"{named} of the payout's rows {'was' if named == 1 else 'were'} paid already, or may still be, by {by}. "
+            "To pay them once more, copy the payout with again: true under another reference.",
         )
 
 

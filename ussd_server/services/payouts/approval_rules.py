@@ -12,11 +12,11 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client, User
 from ussd_server.models.payouts import ApprovalRules, Payout
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, ApprovalRulesView, in_words
 from ussd_server.services.people import people_behind, present_role
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 
 log = Logger(__name__)
@@ -35,11 +35,11 @@ class _Rules(NamedTuple):
     proposed_by: str | None
 
 
-class ApprovalRuleService(Service):
+class ApprovalRuleService:
     """Shows and changes the approval rules of clients."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock = runtime.clock
         self._digests = PayoutDigests(runtime.vault)
 
     def get(self, context: RequestContext) -> ApprovalRulesView:

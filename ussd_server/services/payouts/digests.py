@@ -14,6 +14,7 @@ import orjson
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.payouts import Approval, ApprovalRules, Payout
 from ussd_server.security.key_ring import Vault
+from ussd_server.threads import with_pauses
 from ussd_server.values import iso_milliseconds
 
 # The columns in the digest of a draft. Fees are not among them, because the approval computes them again.
@@ -48,13 +49,13 @@ _ROWS = f"SELECT {', '.join(JudgedRow._fields)} FROM payout_items WHERE payout_i
 
 def judged_rows(payout_id: str) -> list[JudgedRow]:
     """The rows of a payout in the order of their lines."""
-    return [JudgedRow(*row) for row in run_query(_ROWS, payout_id=payout_id).fetchall()]
+    return [JudgedRow(*row) for row in with_pauses(run_query(_ROWS, payout_id=payout_id))]
 
 
 def digest_of_items(rows: Iterable[JudgedRow]) -> str:
     """The `items_digest` of a payout with these rows."""
     digest = sha256()
-    for row in rows:
+    for row in with_pauses(rows):
         # SQLite has 0 and 1 for booleans.
         digest.update(orjson.dumps((*row[:-2], bool(row.is_ready), row.problems)) + b"\n")
     return digest.hexdigest()

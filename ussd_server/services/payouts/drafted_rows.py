@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,23 +11,22 @@ import orjson
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import QUEUED_UNTIL
-from ussd_server.services.accounts.ledger import Postings
+from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, Postings
 from ussd_server.services.payouts.digests import digest_of_items, judged_rows
 from ussd_server.services.payouts.queue import queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
-from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import Batch
 from ussd_server.services.transactions.makers import maker_of_payout
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
+from ussd_server.threads import with_pauses
 
-# After so many rows, let other requests of the process run.
-_ROWS_BEFORE_A_PAUSE = 50
 _TYPES = {"transaction_id": "uuid", "fee_cents": "bigint"}
 
 
 @dataclass(slots=True)
 class DraftedRows:
-    """The digest of all rows of a payout; of those that are ready the transactions, and ids and fees by their lines."""
+    """Result of drafting: digest of all rows; for ready rows the transactions, and ids and fees by line number."""
 
     items_digest: str
     queued: list[tuple[Batch, Postings]] = field(default_factory=list)
@@ -50,15 +48,14 @@ class RowSender(NamedTuple):
 
 
 def draft_rows(creator: TransactionCreator, payout: Payout, sender: RowSender, limit_cents: int | None) -> DraftedRows:
-    """The transactions of the ready rows with the fee that is agreed now. Nothing is kept.
+    """The transactions of the ready rows with the fee that is agreed now, read afresh. Nothing is written.
 
     They are counted for the key of the sender, up to `limit_cents`, its daily limit at the approval.
     """
+    creator.fees.forget(payout.client_id, TransactionType.DISBURSEMENT)
     items, made_by = judged_rows(payout.id), maker_of_payout(payout)
     drafted = DraftedRows(digest_of_items(items))
-    for place, item in enumerate(items):
-        if place % _ROWS_BEFORE_A_PAUSE == 0:
-            time.sleep(0)
+    for item in with_pauses(items):
         if not item.is_ready:
             continue
         reference = transaction_reference(payout.reference, item.reference, payout.reservation_number)
@@ -68,21 +65,20 @@ def draft_rows(creator: TransactionCreator, payout: Payout, sender: RowSender, l
             digest_of({"payout_id": payout.id, "line": item.line}),
             reference,
         )
-        draft = creator.draft(
-            identity,
-            item.amount_cents or 0,
+        columns = DraftColumns(
             phone_number=item.phone_number,
             provider=item.provider,
             account=MAIN_ACCOUNT,
-            made_by=made_by,
             operator=payout.operator,
             payout_id=payout.id,
             description=item.description or payout.description,
-            due_at=QUEUED_UNTIL,
             key_id=sender.key_id,
             user_id=sender.user_id,
             request_id=sender.request_id,
         )
+        holds = (MAIN_ACCOUNT, PROVIDER_ACCOUNT.format(item.provider))
+        plan = Plan(item.amount_cents or 0, columns, holds, due_at=QUEUED_UNTIL, made_by=made_by)
+        draft = creator.draft(identity, plan)
         drafted.queued.append(queued_batch(draft, limit_cents))
         drafted.ids[item.line], drafted.fees[item.line] = draft.row.id, draft.row.fee_cents
     return drafted

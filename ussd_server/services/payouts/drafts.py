@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 from peewee import IntegrityError, fn
@@ -20,7 +20,6 @@ from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
@@ -38,9 +37,11 @@ from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_fil
 from ussd_server.services.payouts.withdrawals import require_still_allowed
 from ussd_server.services.people import MAKE, people_behind
 from ussd_server.services.providers.providers import problems_of_amount
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import refuse_operators_name
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import with_pauses
 from ussd_server.values import iso_milliseconds, national_number, new_id
 
 MOST_LINES_NAMED = 5
@@ -52,44 +53,46 @@ NO_NETWORK_PROBLEM = "phone_number: No mobile network of Uganda has numbers that
 _REFERENCE_PROBLEMS = ("reference: Used in rows ", "reference: Was used before.")
 _REFERENCES_AT_ONCE = 500
 _FURTHEST = timedelta(days=366)
-# After so many rows, let other requests of the process run.
-_ROWS_BEFORE_A_PAUSE = 100
-Row = TypeVar("Row")
-
+_MOST_ROWS_BESIDE_OTHERS = 500
 # Of a row; its problems and its metadata are written as JSON, and what was sent is kept in the digest alone.
 _COLUMNS = [field.name for field in fields(PayoutRow) if field.name not in ("problems", "metadata", "sent")]
 
 
-class PayoutDrafts(Service):
+class PayoutDrafts:
     """Makes payouts of files and lists."""
 
     def __init__(self, runtime: Runtime, fees: FeeBook) -> None:
-        super().__init__(runtime)
+        self._clock, self._providers, self._outbox = runtime.clock, runtime.providers, runtime.mail_outbox
         self._fees = fees
         self._mobile_blocks = runtime.settings.mobile_blocks
         self._digests = PayoutDigests(runtime.vault)
-        # To read the largest file takes a second of processor time.
+        # The largest file takes a quarter of a second of processor time, and 20 MB.
         self._files = Bulkhead(2, 1)
 
-    def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
+    def create(self, request: CreatePayout, context: RequestContext, copied_from: str | None = None) -> CreatedPayout:
         """Judge and keep every row, and send none. The same content under the same reference is the same payout.
 
-        Raises INVALID_REQUEST for a file that cannot be read, for no row or more than 5,000, without a reference, and
-        for a date in the past or more than a year ahead; IDEMPOTENCY_KEY_REUSED for the reference of another payout.
+        `copied_from` is the id of the payout whose rows it pays instead. Raises INVALID_REQUEST for a file that cannot
+        be read, for no row or more than 5,000, without a reference, and for a date in the past or more than a year
+        ahead; IDEMPOTENCY_KEY_REUSED for the reference of another payout; SERVICE_UNAVAILABLE while other files are
+        read.
         """
         context.require("payouts:write")
+        with self._place_for(request, len(request.items), context):
+            return self._create(request, context, copied_from)
+
+    def _create(self, request: CreatePayout, context: RequestContext, copied_from: str | None) -> CreatedPayout:
         if not request.reference:
             raise ServiceError(Code.INVALID_REQUEST, "reference: Missing data for required field.")
         # The payment of a row is named by both references.
         refuse_operators_name(f"{request.reference}/")
-        rows = self._read(request, context.client_id)
+        rows = self._read(request)
         digest = _digest_of(rows, request)
         if (known := _find(context.client_id, request.reference)) is not None:
             return _repeated(known, digest)
         self._require_ahead(request.send_at)
-        payout, items = self._judged(
-            rows, request, digest, context, number=_next_number(context.client_id, request.reference)
-        )
+        number = _next_number(context.client_id, request.reference)
+        payout, items = self._judged(rows, request, digest, context, number=number, copied_from=copied_from)
         try:
             with unit_of_work():
                 self._insert(payout, items, context)
@@ -106,12 +109,23 @@ class PayoutDrafts(Service):
 
         The draft is cancelled: what was judged is never edited. The people behind it count as makers of the new one.
         The same rows change nothing. Raises INSUFFICIENT_SCOPE for others than the maker, INVALID_REQUEST for a payout
-        that is no draft or was changed since it was judged, and for a file as `create` does.
+        that is no draft or was changed since it was judged, and for a file as `create` does; SERVICE_UNAVAILABLE as
+        `create` does.
         """
+        with self._place_for(request, known.item_count, context):
+            return self._replace(known, request, context)
+
+    def _place_for(
+        self, request: CreatePayout | ReplacePayout, rows: int, context: RequestContext
+    ) -> AbstractContextManager[None]:
+        is_large = request.file is not None or rows > _MOST_ROWS_BESIDE_OTHERS
+        return self._files.reading(context.client_id) if is_large else nullcontext()
+
+    def _replace(self, known: Payout, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
         if known.created_by != caller_id(context):
             raise ServiceError(Code.INSUFFICIENT_SCOPE, "A draft is corrected by its maker")
         if request.file is not None:
-            rows = self._read(request, context.client_id)
+            rows = self._read(request)
         else:
             self._require_as_judged(known)
             rows = _corrected_rows(known, request.corrections)
@@ -123,7 +137,9 @@ class PayoutDrafts(Service):
         if latest.request_digest == digest:
             return _repeated(latest, digest)
         _require_draft(known)
-        payout, items = self._judged(rows, terms, digest, context, known.people or (), number=known.reservation_number)
+        first = known.copied_from or known.id
+        number = known.reservation_number
+        payout, items = self._judged(rows, terms, digest, context, known.people or (), number=number, copied_from=first)
         now = payout.created_at
         with unit_of_work():
             lock_row(Client, known.client_id)
@@ -146,6 +162,7 @@ class PayoutDrafts(Service):
         earlier_people: Collection[str] = (),
         *,
         number: int,
+        copied_from: str | None,
     ) -> tuple[Payout, list[dict[str, Any]]]:
         """A draft of rows that were read, with the values of its rows. Nothing is kept.
 
@@ -154,7 +171,7 @@ class PayoutDrafts(Service):
         assert request.reference is not None
         self._judge(rows, request.reference, number, context.client_id)
         now = self._clock.now()
-        ready = [row for row in rows if row.is_ready]
+        ready = [row for row in with_pauses(rows) if row.is_ready]
         payout = Payout(
             id=new_id(now),
             client_id=context.client_id,
@@ -171,6 +188,7 @@ class PayoutDrafts(Service):
             total_fee_cents=sum(row.fee_cents or 0 for row in ready),
             created_by=caller_id(context),
             operator=context.caller.operator,
+            copied_from=copied_from,
             request_id=context.request_id,
             traceparent=current_traceparent(),
             people=people_behind(context.client_id, caller_people(context) | frozenset(earlier_people)),
@@ -178,9 +196,9 @@ class PayoutDrafts(Service):
             updated_at=now,
             due_at=now if any(row.name for row in ready) else None,
         )
-        items = [_values(payout.id, row) for _, row in _with_pauses(rows)]
+        items = [_values(payout.id, row) for row in with_pauses(rows)]
         payout.items_digest = digest_of_items(
-            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for _, item in _with_pauses(items)
+            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for item in with_pauses(items)
         )
         payout.draft_digest = self._digests.of_draft(payout)
         return payout, items
@@ -198,14 +216,13 @@ class PayoutDrafts(Service):
                 Code.INVALID_REQUEST, "The payout is not what was judged when it was created; upload its file again"
             )
 
-    def _read(self, request: CreatePayout | ReplacePayout, client_id: str) -> list[PayoutRow]:
+    def _read(self, request: CreatePayout | ReplacePayout) -> list[PayoutRow]:
         if request.file is None:
             assert isinstance(request, CreatePayout)
             if not 0 < len(request.items) <= MOST_ITEMS:
                 raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
-            return [row_of(line, item) for line, item in _with_pauses(request.items)]
-        with self._files.reading(client_id):
-            return read_file(request.file)
+            return [row_of(line, item) for line, item in enumerate(with_pauses(request.items), 1)]
+        return read_file(request.file)
 
     def _insert(self, payout: Payout, items: list[dict[str, Any]], context: RequestContext) -> None:
         """Keep a draft with its rows. Call inside a unit of work."""
@@ -216,14 +233,14 @@ class PayoutDrafts(Service):
         insert_rows(PayoutItem, items)
         now = payout.created_at
         if payout.ready_count:
-            write_payout_event(payout, "payout.needs_approval", now)
+            write_payout_event(payout, "payout.needs_approval", self._outbox, now)
         write_audit_event("payout.created", context, now, client_id=payout.client_id, object_id=payout.id)
 
     def _judge(self, rows: Sequence[PayoutRow], reference: str, number: int, client_id: str) -> None:
         # Read the fee afresh: a draft has no check of its fee, and approvers rely on the sum.
         self._fees.forget(client_id, TransactionType.DISBURSEMENT)
         terms = self._fees.find(client_id, TransactionType.DISBURSEMENT)
-        for _, row in _with_pauses(rows):
+        for row in with_pauses(rows):
             if row.problems or row.phone_number is None or row.amount_cents is None:
                 continue
             if not national_number(row.phone_number).startswith(self._mobile_blocks):
@@ -246,16 +263,8 @@ class PayoutDrafts(Service):
         return problems_of_amount(provider, amount_cents, Direction.DISBURSEMENT)
 
 
-def _with_pauses(rows: Sequence[Row]) -> Iterator[tuple[int, Row]]:
-    """Yield the rows with their lines from 1, and let other requests of the process run now and then."""
-    for line, row in enumerate(rows, 1):
-        if line % _ROWS_BEFORE_A_PAUSE == 0:
-            time.sleep(0)
-        yield line, row
-
-
 def used_references(client_id: str, references: Collection[str]) -> set[str]:
-    """Those of the references that transactions of the client have already."""
+    """The references that transactions of the client have already."""
     listed, found = list(references), set[str]()
     for start in range(0, len(listed), _REFERENCES_AT_ONCE):
         rows = Transaction.select(Transaction.reference).where(
@@ -270,7 +279,8 @@ def used_references(client_id: str, references: Collection[str]) -> set[str]:
 def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]) -> list[PayoutRow]:
     """The rows of a payout to be judged again, with those of `corrections` read anew; none when no field changed."""
     rows, is_changed = [], False
-    for item in PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line):
+    items = PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line)
+    for item in with_pauses(items):
         typed = corrections.get(item.line)
         if typed is not None and not item.is_ready and typed != fields_of(item):
             corrected = corrected_row(item.line, typed)
@@ -288,10 +298,10 @@ def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]
 def _judge_references(rows: Sequence[PayoutRow], payout: str, number: int, client_id: str) -> None:
     """Add the problems of references that the rows repeat, or that were used before."""
     lines = defaultdict(list)
-    for row in rows:
+    for row in with_pauses(rows):
         if row.reference:
             lines[transaction_reference(payout, row.reference, number)].append(row)
-    for same in lines.values():
+    for same in with_pauses(lines.values()):
         if len(same) > 1:
             named = [str(row.line) for row in same[:MOST_LINES_NAMED]]
             last = f"{len(same) - MOST_LINES_NAMED} more" if len(same) > MOST_LINES_NAMED else named.pop()
@@ -322,7 +332,7 @@ def _next_number(client_id: str, reference: str) -> int:
 
 def _digest_of(rows: Sequence[PayoutRow], request: CreatePayout) -> str:
     send_at = iso_milliseconds(request.send_at) if request.send_at else None
-    return digest_of_request(request.description, (row.content for _, row in _with_pauses(rows)), send_at)
+    return digest_of_request(request.description, (row.content for row in with_pauses(rows)), send_at)
 
 
 def _require_draft(payout: Payout) -> None:

@@ -16,7 +16,6 @@ from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import find_by_id, matching, of_period, page_of
@@ -59,9 +58,11 @@ from ussd_server.services.payouts.records import (
     warnings_of,
 )
 from ussd_server.services.people import counted_as_one
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import with_pauses
 from ussd_server.wire import Page
 
 log = Logger(__name__)
@@ -72,11 +73,13 @@ _ITEMS_OF_STREAM = 100
 _PAYABLE = frozenset({ItemState.QUEUED, ItemState.SENT, ItemState.SUCCEEDED})
 
 
-class PayoutService(Service):
+class PayoutService:
     """Creates, shows, approves and cancels payouts. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        super().__init__(runtime)
+        self._outbox = runtime.mail_outbox
+        self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
+        self._wake_worker = runtime.wake_up.send
         self._digests = PayoutDigests(runtime.vault)
         self._drafts = PayoutDrafts(runtime, creator.fees)
         self._approval = PayoutApproval(runtime, creator)
@@ -98,7 +101,7 @@ class PayoutService(Service):
         """
         context.require("payouts:write")
         payout = _find(request.payout_id, context)
-        rows = list(_rows_with_states(payout))
+        rows = list(with_pauses(_rows_with_states(payout)))
         if request.only_state is not None:
             rows = [row for row in rows if row.state == request.only_state]
             if not rows:
@@ -113,10 +116,10 @@ class PayoutService(Service):
             )
         items = tuple(
             {name: value for name, value in (*fields_of(row).items(), ("metadata", row.metadata)) if value}
-            for row in rows
+            for row in with_pauses(rows)
         )
         copied = CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
-        return self._drafts.create(copied, context)
+        return self._drafts.create(copied, context, None if request.again else payout.copied_from or payout.id)
 
     def replace(self, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
         """Put a corrected draft in the place of a draft (`PayoutDrafts.replace`). NOT_FOUND as `get`."""
@@ -171,7 +174,7 @@ class PayoutService(Service):
         return len(equal_payments(payout)) if payout.status == PayoutStatus.DRAFT else 0
 
     def unpaid_cents(self, payout_id: str, context: RequestContext) -> int:
-        """What the amounts of invalid rows add up to, as far as they can be read. NOT_FOUND as `get`."""
+        """The sum of the invalid rows' amounts, as far as they can be read. NOT_FOUND as `get`."""
         context.require("payouts:read")
         payout = _find(payout_id, context)
         if not payout.invalid_count:
@@ -211,7 +214,7 @@ class PayoutService(Service):
         rows = Payout.select().where(Payout.client_id == context.client_id, Payout.replaced_by.is_null())
         rows = matching(rows, request, Payout.status, Payout.reference)
         rows = of_period(rows, Payout, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens)
         return Page(payout_views(found), next_cursor)
 
     def items(self, request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:
@@ -273,11 +276,11 @@ class PayoutService(Service):
         return payout_view(row)
 
     def _cancel(self, row: Payout, context: RequestContext, now: datetime) -> None:
-        if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row.id, now)):
+        if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row, now)):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
         mark_cancelled(row, now)
         if row.approved_at is not None and not is_under_way(row.id):
-            complete(row, now)
+            complete(row, self._outbox, now)
         else:
             row.due_at = now if row.approved_at is not None else None
             row.save()
@@ -325,7 +328,7 @@ def _items(
 
 
 def _warning(row: Any, warnings: Mapping[str, str], equal: Mapping[int, str]) -> str | None:
-    """What an approver should look at in a ready row."""
+    """The warning about a ready row, for its approver."""
     found = [warnings.get(row.phone_number), equal.get(row.line)] if row.is_ready else []
     return "; ".join(filter(None, found)) or None
 
@@ -352,7 +355,8 @@ def _further_columns(payout_id: str) -> list[str]:
     rows = PayoutItem.select(PayoutItem.metadata).where(
         PayoutItem.payout_id == payout_id, PayoutItem.metadata.is_null(False)
     )
-    return list(dict.fromkeys(heading for row in rows.order_by(PayoutItem.line) for heading in row.metadata))
+    found = with_pauses(rows.order_by(PayoutItem.line))
+    return list(dict.fromkeys(heading for row in found for heading in row.metadata))
 
 
 def _cells(row: PayoutItemView, further: Sequence[str]) -> list[object]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -16,10 +16,11 @@ from peewee import chunked, fn
 
 from ussd_server.database.tables import insert_rows
 from ussd_server.database.unit_of_work import for_update
+from ussd_server.models.payouts import Payout
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.services.accounts.ledger import Postings, hold_legs, joined, postings_of, releases_of, write_postings
+from ussd_server.services.accounts.ledger import Postings, joined, postings_of, releases_of, write_postings
 from ussd_server.services.transactions.history import (
     Batch,
     Draft,
@@ -34,19 +35,21 @@ from ussd_server.services.transactions.makers import maker_of
 from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
 
 _ROWS_AT_ONCE = 500
+_CHECKED_TOGETHER = 20
+_CHECKED_AFTER = timedelta(hours=1)
 _NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
     [TransactionStatus.CREATED, TransactionStatus.SUBMITTED]
 )
 
 
 def queued_batch(draft: Draft, limit_cents: int | None) -> tuple[Batch, Postings]:
-    """What is written for a draft that is due at `QUEUED_UNTIL`, and its reservation.
+    """What is written for a draft that is due at `QUEUED_UNTIL`, and its reservation, which is written after all rows.
 
     `limit_cents` is the daily limit of its key at the approval, None for none.
     """
-    batch, _ = batch_of(draft, (), Source.SUBMIT)
+    batch, _ = batch_of(replace(draft, legs=()), Source.SUBMIT)
     row = draft.row
-    postings = postings_of(row.client_id, row.id, hold_legs(row), row.created_at)
+    postings = postings_of(row.client_id, row.id, draft.legs, row.created_at)
     return batch, replace(postings, spending=spending_of(row, limit_cents))
 
 
@@ -85,15 +88,21 @@ def released_and_unsent(provider: str, now: datetime) -> int:
     return count
 
 
-def cancel_queued(payout_id: str, now: datetime) -> int:
+def cancel_queued(payout: Payout, now: datetime) -> int:
     """Fail every transaction of a payout that was never sent, and release its money; return their number.
 
     Call inside a unit of work, a `long_unit_of_work` where many rows may wait. A worker that is about to send a row has
-    locked it: the row is sent or cancelled, never both.
+    locked it: the row is sent or cancelled, never both. If the payout's time has come, its provider is enquired once
+    about each row: a database that lost its last commits does not know what has left.
     """
     rows = list(
-        for_update(Transaction.select().where(Transaction.payout_id == payout_id, _NEVER_SENT).order_by(Transaction.id))
+        for_update(Transaction.select().where(Transaction.payout_id == payout.id, _NEVER_SENT).order_by(Transaction.id))
     )
+    may_have_left = payout.send_at is None or payout.send_at <= now
+    for place, row in enumerate(rows):
+        # A second apart, so that other payments do not wait for these enquiries.
+        check_at = now + _CHECKED_AFTER + timedelta(seconds=place // _CHECKED_TOGETHER * _CHECKED_TOGETHER)
+        row.due_at = check_at if may_have_left else None
     postings: list[Postings] = []
     for some in chunked(rows, _ROWS_AT_ONCE):
         _cancel(some, now)
@@ -126,11 +135,13 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
         "failure_code": FailureCode.CANCELLED,
         "completed_at": now,
         "updated_at": now,
-        "due_at": None,
         "leased_until": None,
         "lease_token": None,
     }
-    Transaction.update(**cancelled).where(Transaction.id.in_(ids)).execute()
+    for check_at, together in groupby(rows, key=lambda row: row.due_at):
+        Transaction.update(**cancelled, due_at=check_at).where(
+            Transaction.id.in_([row.id for row in together])
+        ).execute()
     steps: Any = (
         StatusChange.select(StatusChange.transaction_id, fn.MAX(StatusChange.sequence))
         .where(StatusChange.transaction_id.in_(ids))

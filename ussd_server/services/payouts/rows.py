@@ -263,7 +263,7 @@ def _amount(cell: str) -> tuple[str, str | None]:
 
 
 def _problem_of(cell: str) -> str | None:
-    """What is wrong with a cell that needs a value."""
+    """The problem of a cell that needs a value."""
     if not cell:
         return "Missing."
     if len(cell) > _LONGEST_KEPT:

@@ -13,9 +13,9 @@ from typing import Any
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
+from ussd_server.models.clients import is_client_active
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.providers.messages import Registration
-from ussd_server.runtime import Runtime, Service
+from ussd_server.providers.messages import ANY_NAME, Registration
 from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
@@ -30,6 +30,7 @@ from ussd_server.services.payouts.queue import (
 from ussd_server.services.payouts.records import complete
 from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
 from ussd_server.services.providers.subscribers import SubscriberNames
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import TransactionCreator
 
 log = Logger(__name__)
@@ -48,11 +49,13 @@ _NAMES_WANTED_FOR = timedelta(hours=1)
 _NAMES_AWAY_SECONDS = 10.0
 
 
-class PayoutSender(Service):
+class PayoutSender:
     """Advances payouts: looks up names for drafts, releases the rows of approved ones, and completes them."""
 
     def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
-        super().__init__(runtime)
+        self._outbox = runtime.mail_outbox
+        self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
+        self._within_pace, self._wake_worker = runtime.within_pace, runtime.wake_up.send
         self._approval = PayoutApproval(runtime, creator)
         self._withdrawals = PayoutWithdrawals(runtime)
         self._names, self._gate = names, creator.gate
@@ -87,10 +90,10 @@ class PayoutSender(Service):
             end_lease(row)
             if row.status == PayoutStatus.CANCELLED:
                 # A row that was in flight at the cancellation was not sent: cancel it too.
-                cancel_queued(row.id, now)
+                cancel_queued(row, now)
             waiting = waiting_providers(row.id)
             ready = [name for name in waiting if self._providers.takes_payments(name)]
-            if ready and not self._gate.is_client_active(row.client_id):
+            if ready and not is_client_active(row.client_id):
                 ready = []
             for name in ready:
                 released += self._release(row.id, name, now)
@@ -99,7 +102,7 @@ class PayoutSender(Service):
                 if row.status == PayoutStatus.APPROVED:
                     row.status = PayoutStatus.RUNNING
             if not waiting and not is_under_way(row.id):
-                complete(row, now)
+                complete(row, self._outbox, now)
             else:
                 row.due_at = now + timedelta(seconds=_rest_seconds(row, now, bool(waiting), bool(ready)))
                 row.save()
@@ -148,7 +151,8 @@ class PayoutSender(Service):
                 # Do not raise it: the other names would never be looked up.
                 log.error("a provider's adapter raised an exception", provider=item.provider, error=trace_of(error))
                 found = Registration()
-        return compare_names(item.name, found.name), found.name
+        registered = item.name if found.name == ANY_NAME else found.name
+        return compare_names(item.name, registered), registered
 
 
 def _rest_seconds(row: Payout, now: datetime, is_waiting: bool, is_ready: bool) -> float:

@@ -17,14 +17,16 @@ from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.payouts import Approval, Payout
-from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.sending import lowered_limit
 from ussd_server.services.leases import end_lease
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approvers import end_approvals, standing
 from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way
 from ussd_server.services.payouts.records import complete, mark_cancelled, write_payout_event
 from ussd_server.services.people import MAKE, ROLES_OF
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
 
@@ -42,22 +44,25 @@ class _Giver(NamedTuple):
     """Why it may no longer do that, in words; None while it may."""
 
 
-class PayoutWithdrawals(Service):
+class PayoutWithdrawals:
     """Withdraws what expired keys made and approved. All other revocations withdraw it themselves."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._outbox = runtime.clock, runtime.mail_outbox
 
     def withdraw_expired(self) -> None:
         """Withdraw what keys made and approved that have expired since, for every client."""
         for (client_id,) in run_query(_CLIENTS_OF_EXPIRED, now=iso_milliseconds(self._clock.now())).fetchall():
             with unit_of_work():
                 lock_row(Client, str(client_id))
-                withdraw_revoked(str(client_id), _BY_ITSELF, self._clock.now())
+                withdraw_revoked(str(client_id), self._outbox, _BY_ITSELF, self._clock.now())
 
     def withdraw_if_revoked(self, payout_id: str) -> None:
         """Withdraw the approval of a payout whose rows are about to be sent, if its giver may no longer give it."""
         with unit_of_work():
             row = lock_row(Payout, payout_id)
             if row.status in (PayoutStatus.APPROVED, PayoutStatus.RUNNING):
-                _withdraw(row, _BY_ITSELF, self._clock.now())
+                _withdraw(row, self._outbox, _BY_ITSELF, self._clock.now())
 
 
 _CLIENTS_OF_EXPIRED = """
@@ -70,17 +75,19 @@ _CLIENTS_OF_EXPIRED = """
 
 
 def withdraw_revoked(
-    client_id: str, context: RequestContext, now: datetime, *, disabled_person: str | None = None
+    client_id: str, outbox: MailOutbox, context: RequestContext, now: datetime, *, disabled_person: str | None = None
 ) -> None:
     """Withdraw what keys and people of a client made and approved who may no longer do it.
 
     Call in the unit of work of the revocation, after it was written and with the client's row locked.
+    A key whose daily limit was lowered pays no more than that: what is beyond it of reserved payouts is withdrawn.
     `disabled_person` is the id of a person who was disabled: approvals by keys behind which only this person stands are
     withdrawn as well.
     """
     alone = _keys_of_one_person(client_id, disabled_person) if disabled_person else frozenset()
-    for payout_id in _concerned(client_id, now, alone):
-        _withdraw(lock_row(Payout, payout_id), context, now, alone)
+    # The newest first, so that a lowered limit leaves what was approved before.
+    for payout_id in reversed(_concerned(client_id, now, alone)):
+        _withdraw(lock_row(Payout, payout_id), outbox, context, now, alone)
 
 
 def require_still_allowed(grant: str, context: RequestContext, now: datetime) -> None:
@@ -97,21 +104,21 @@ def require_still_allowed(grant: str, context: RequestContext, now: datetime) ->
 
 
 def withdraw_approvals(
-    row: Payout, given: Sequence[Approval], reason: str, context: RequestContext, now: datetime
+    row: Payout, given: Sequence[Approval], reason: str, outbox: MailOutbox, context: RequestContext, now: datetime
 ) -> None:
     """Make a payout a draft again without these approvals. Call in a unit of work with the payout locked.
 
     Of a payout of which a row has left, the others are cancelled instead; one whose rows have all left stays as it is.
     """
     dialect().allow_statements(_STATEMENT_MILLISECONDS)
-    cancelled = cancel_queued(row.id, now) if row.reserved_at is not None else 0
+    cancelled = cancel_queued(row, now) if row.reserved_at is not None else 0
     if row.reserved_at is not None and not cancelled:
         return
     end_approvals(given, now)
     row.withdrawal_reason, row.updated_at = reason, now
     end_lease(row)
     if row.reserved_at is not None and cancelled < row.ready_count:
-        _cancel_the_rest(row, reason, context, now)
+        _cancel_the_rest(row, reason, outbox, context, now)
         return
     if row.status != PayoutStatus.DRAFT:
         if row.reserved_at is not None:
@@ -119,10 +126,11 @@ def withdraw_approvals(
             row.reservation_number += 1
         row.status = PayoutStatus.DRAFT
         row.approved_by = row.approved_at = row.key_id = row.reserved_at = row.needs_money_at = None
+        row.counted_key_id = None
         row.approved_fee_cents = row.key_limit_cents = row.approval_digest = row.due_at = None
     row.withdrawn_at = now
     row.save()
-    write_payout_event(row, "payout.approval_withdrawn", now)
+    write_payout_event(row, "payout.approval_withdrawn", outbox, now)
     _write_audit("payout.approval_withdrawn", row, reason, context, now)
 
 
@@ -133,31 +141,39 @@ _WITHOUT_TRANSACTIONS = """
 
 
 def _concerned(client_id: str, now: datetime, alone: Collection[str]) -> list[str]:
-    """The ids of the open payouts of which something no longer holds, in order; each giver is looked at once."""
+    """The ids of the open payouts of which something may no longer hold, in order; each giver is looked at once."""
     is_open = (Payout.client_id == client_id) & Payout.status.in_(_OPEN)
     kept = Approval.select(Approval.payout_id, Approval.made_by).join(Payout, on=(Payout.id == Approval.payout_id))
     approvals = {(row.payout_id, row.made_by) for row in kept.where(is_open, Approval.withdrawn_at.is_null())}
-    payouts = list(Payout.select(Payout.id, Payout.status, Payout.created_by, Payout.approved_by).where(is_open))
+    columns = (Payout.id, Payout.status, Payout.created_by, Payout.approved_by, Payout.counted_key_id)
+    payouts = list(Payout.select(*columns).where(is_open))
     approvals |= {(row.id, row.approved_by) for row in payouts if row.approved_by is not None}
     drafts = {(row.id, row.created_by) for row in payouts if row.status == PayoutStatus.DRAFT}
     gone = {each for each in {giver for _, giver in approvals} if _giver(each, APPROVE, now).fault or each in alone}
+    has_limit = (ApiKey.client_id == client_id) & ApiKey.daily_limit_cents.is_null(False)
+    limited = {row.id for row in ApiKey.select(ApiKey.id).where(has_limit)}
     makers = {each: _giver(each, MAKE, now) for each in {maker for _, maker in drafts}}
     gone_makers = {each for each, maker in makers.items() if maker.is_key and maker.fault}
     return sorted(
         {payout for payout, giver in approvals if giver in gone}
         | {payout for payout, maker in drafts if maker in gone_makers}
+        | {row.id for row in payouts if row.counted_key_id in limited}
     )
 
 
-def _withdraw(row: Payout, context: RequestContext, now: datetime, alone: Collection[str] = ()) -> None:
+def _withdraw(
+    row: Payout, outbox: MailOutbox, context: RequestContext, now: datetime, alone: Collection[str] = ()
+) -> None:
     """Withdraw what no longer holds of a payout, which is locked."""
     given = standing(row.id)
     faults = {each.made_by: _giver(each.made_by, APPROVE, now).fault or _alone(each.made_by, alone) for each in given}
     if not given and row.approved_by is not None:
         # An earlier version kept no approvals beside the payout.
         faults[row.approved_by] = _giver(row.approved_by, APPROVE, now).fault or _alone(row.approved_by, alone)
+    if row.counted_key_id is not None:
+        faults[row.counted_key_id] = faults.get(row.counted_key_id) or lowered_limit(row)
     if row.status in _OPEN and (reason := next(filter(None, faults.values()), None)):
-        withdraw_approvals(row, [each for each in given if faults[each.made_by]], reason, context, now)
+        withdraw_approvals(row, [each for each in given if faults[each.made_by]], reason, outbox, context, now)
     if row.status == PayoutStatus.DRAFT and (maker := _giver(row.created_by, MAKE, now)).is_key and maker.fault:
         end_approvals(standing(row.id), now)
         mark_cancelled(row, now)
@@ -166,13 +182,13 @@ def _withdraw(row: Payout, context: RequestContext, now: datetime, alone: Collec
         _write_audit("payout.cancelled", row, maker.fault, context, now)
 
 
-def _cancel_the_rest(row: Payout, reason: str, context: RequestContext, now: datetime) -> None:
+def _cancel_the_rest(row: Payout, reason: str, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
     mark_cancelled(row, now)
     if is_under_way(row.id):
         row.due_at = now
         row.save()
     else:
-        complete(row, now)
+        complete(row, outbox, now)
     _write_audit("payout.cancelled", row, reason, context, now)
 
 
@@ -183,7 +199,7 @@ def _write_audit(action: str, row: Payout, reason: str, context: RequestContext,
 
 
 def _giver(id_: str, grant: str, now: datetime) -> _Giver:
-    """What is known of the key or person with this id; operators have no row, and no fault."""
+    """The key or person with this id; operators have no row, and no fault."""
     key: ApiKey | None = ApiKey.get_or_none(ApiKey.id == id_) if id_ else None
     if key is not None:
         return _Giver(True, _fault_of_key(key, grant, now))

@@ -14,8 +14,8 @@ from ussd_server.context import RequestContext
 from ussd_server.models.providers import ProviderCalls
 from ussd_server.providers.failures import FAILURES, Fault
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.providers.messages import CALLS_KEPT_DAYS, QuarterOfCalls
+from ussd_server.services.runtime import Runtime
 from ussd_server.values import iso_milliseconds
 
 WINDOW = timedelta(minutes=15)
@@ -148,11 +148,11 @@ def sums_of(provider: str, workers: Iterable[Mapping[str, Any]], now: datetime) 
     return sums
 
 
-class CallHistory(Service):
+class CallHistory:
     """Keeps what workers counted for eight days. A killed worker loses the counts of its last minute."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._providers = runtime.clock, runtime.providers
         self._recent_calls = runtime.heartbeat.recent_calls
         self._worker_id = runtime.leases.worker_id
 

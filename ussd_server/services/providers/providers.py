@@ -22,7 +22,7 @@ _REFRESH_SECONDS = 1.0
 
 
 class ProviderSwitches:
-    """Which providers are switched off. Every process reads the table at most once a second."""
+    """The providers that are switched off. Every process reads the table at most once a second."""
 
     def __init__(self, names: Collection[str], clock: Clock) -> None:
         """`names` are the providers that are set up here."""

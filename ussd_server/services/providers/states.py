@@ -13,10 +13,9 @@ from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import notify_operators
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.mail.texts import written_moment
 from ussd_server.services.providers.call_history import CallSums, sums_of
 from ussd_server.services.providers.messages import (
@@ -26,6 +25,7 @@ from ussd_server.services.providers.messages import (
     ProviderStatus,
     SwitchProvider,
 )
+from ussd_server.services.runtime import Runtime
 
 # With fewer calls, the share of failures is not used.
 _FEWEST_CALLS = 5
@@ -34,11 +34,11 @@ _AWAY_SHARE = 0.2
 _CHANGES_SHOWN = 20
 
 
-class ProviderStateService(Service):
+class ProviderStateService:
     """Shows and switches the providers of this server."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._providers = runtime.clock, runtime.providers
         self._switches = runtime.switches
 
     def list(self, context: RequestContext) -> tuple[OperatorProviderState, ...]:
@@ -123,6 +123,7 @@ class OutageWatch:
     """Compares the state of each provider with the last one that was recorded."""
 
     def __init__(self, runtime: Runtime, states: ProviderStateService) -> None:
+        self._outbox = runtime.mail_outbox
         self._states = states
         self._clock = runtime.clock
 
@@ -152,10 +153,10 @@ class OutageWatch:
                 is_automatic=True,
                 reason=state.message,
             )
-            _notify(state, is_away, now)
+            _notify(state, is_away, self._outbox, now)
 
 
-def _notify(state: ProviderState, is_away: bool, now: datetime) -> None:
+def _notify(state: ProviderState, is_away: bool, outbox: MailOutbox, now: datetime) -> None:
     """Write mails to operators, one of each an hour for a provider that comes and goes."""
     about = {
         "provider": state.name,
@@ -166,4 +167,4 @@ def _notify(state: ProviderState, is_away: bool, now: datetime) -> None:
     }
     kind = MailKind.PROVIDER_AWAY
     occasion = f"{kind}/{state.provider}/{is_away}/{now:%Y-%m-%dT%H}"
-    notify_operators(kind, about, now, occasion=occasion)
+    outbox.notify_operators(kind, about, now, occasion=occasion)

@@ -7,17 +7,20 @@ from datetime import timedelta
 from ussd_server.context import RequestContext
 from ussd_server.models.providers import SubscriberName
 from ussd_server.providers.messages import Registration
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.providers.messages import Subscriber
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 
 _KEPT = timedelta(days=1)
 _TIMEOUT_SECONDS = 5.0
 
 
-class SubscriberNames(Service):
+class SubscriberNames:
     """Reads names from the table, else from the provider that the phone number belongs to."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._providers = runtime.clock, runtime.providers
 
     def kept(self, phone_number: str) -> Registration | None:
         """The reply of the provider within the last day; None when it was not asked or had no answer."""
@@ -51,11 +54,11 @@ class SubscriberNames(Service):
         return removed
 
 
-class SubscriberService(Service):
+class SubscriberService:
     """Shows clients to whom a phone number is registered."""
 
     def __init__(self, runtime: Runtime, names: SubscriberNames) -> None:
-        super().__init__(runtime)
+        self._limiter, self._providers = runtime.limiter, runtime.providers
         self._names = names
         self._place = Bulkhead(8, 2).place
 

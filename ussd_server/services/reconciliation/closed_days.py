@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from peewee import IntegrityError
 
@@ -13,7 +13,6 @@ from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.statements import ClosedDay, ProviderStatement, StatementDay, StatementState
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.reconciliation.days.bridge import DayBridge, DayPayment, bridge_of, ended_within
@@ -28,6 +27,7 @@ from ussd_server.services.reconciliation.messages import (
     DayState,
     Verdict,
 )
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, bounds_of_day, kampala_day, new_id, written_amount
 from ussd_server.wire import view_of_row
@@ -35,8 +35,11 @@ from ussd_server.wire import view_of_row
 _DAYS_LISTED = 31
 
 
-class DayService(Service):
+class DayService:
     """Closes days, for operators. A closed day never changes: what comes later counts on the day on which it comes."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._vault, self._providers = runtime.clock, runtime.vault, runtime.providers
 
     def close(self, request: CloseDay, context: RequestContext) -> ClosedDayView:
         """Close a day: compute both sums and the bridge between them, and keep them with their proof.
@@ -48,7 +51,8 @@ class DayService(Service):
         context.require_operator()
         names = _names_of(request)
         covered = _covered(request)
-        bridge, now = self._bridge(request, covered), self._clock.now()
+        now = self._clock.now()
+        bridge = self._bridge(request, covered, now)
         if bridge.missing and covered is not None:
             missing = [_without_line(each) for each in bridge.missing]
             add_missing(covered.statement_ids[-1], request.provider, missing, now)
@@ -56,7 +60,7 @@ class DayService(Service):
         _require_signable(bridge, len(names))
         with unit_of_work():
             lock_imports()
-            # Nothing else that the bridge was computed from changes once the day is over.
+            # Nothing else that the bridge was computed from changes: what is given back from now on counts later.
             if _covered(request) != covered:
                 raise _refusal("Statements of this day were imported or removed meanwhile; close it again")
             row = ClosedDay(
@@ -78,7 +82,7 @@ class DayService(Service):
         context.require_operator()
         if ClosedDay.get_or_none(provider=request.provider, day=request.date.isoformat()) is not None:
             raise _refusal("The day is closed already")
-        bridge = self._bridge(request, _covered(request))
+        bridge = self._bridge(request, _covered(request), self._clock.now())
         if bridge.missing:
             raise _refusal(_of_missing(len(bridge.missing)))
         _require_signable(bridge, 2)
@@ -94,7 +98,7 @@ class DayService(Service):
     def may_be_empty(self, request: CloseDay, context: RequestContext) -> bool:
         """Whether a day without a statement that covers it has no payment and no line either."""
         context.require_operator()
-        return _covered(request) is None and not _has_payments(request) and not _has_lines(request)
+        return _covered(request) is None and not _has_payments(request, self._clock.now()) and not _has_lines(request)
 
     def list(self, context: RequestContext) -> tuple[DayState, ...]:
         """The past 31 days of each provider that is switched on, newest first, and which of them are closed.
@@ -111,9 +115,8 @@ class DayService(Service):
         names = sorted({*(each.name for each in self._providers), *(provider for provider, _ in closed)})
         return tuple(DayState(day, name, closed.get((name, day))) for day in days for name in names)
 
-    def _bridge(self, request: CloseDay, covered: Coverage | None) -> DayBridge:
-        """The bridge of a day that is over."""
-        now = self._clock.now()
+    def _bridge(self, request: CloseDay, covered: Coverage | None, now: datetime) -> DayBridge:
+        """The bridge of a day that is over, if it is closed now."""
         if bounds_of_day(request.date)[1] > now:
             raise _refusal("The day is not over")
         if covered is not None:
@@ -123,7 +126,7 @@ class DayService(Service):
                 "No statement covers this day from before its first moment to after its last; import one that does, or "
                 "state with two names what a statement covers"
             )
-        if _has_payments(request):
+        if _has_payments(request, now):
             raise _refusal("There are payments of this day here, so its statement cannot be empty")
         if _has_lines(request):
             raise _refusal("A statement has lines of this day, so its statement cannot be empty")
@@ -165,7 +168,7 @@ def _require_signable(bridge: DayBridge, people: int) -> None:
         raise _refusal(f"This bridge takes two operators: {names}")
 
 
-def _has_payments(request: CloseDay) -> bool:
+def _has_payments(request: CloseDay, now: datetime) -> bool:
     """Whether a payment ended here on a day, or a payer paid on it."""
     begin, end = bounds_of_day(request.date)
     came = (
@@ -173,7 +176,7 @@ def _has_payments(request: CloseDay) -> bool:
         & (IncomingPayment.paid_at >= begin)
         & (IncomingPayment.paid_at < end)
     )
-    ended = Transaction.select().where(ended_within(request.provider, begin, end))
+    ended = Transaction.select().where(ended_within(request.provider, begin, end, now))
     return bool(ended.exists() or IncomingPayment.select().where(came).exists())
 
 

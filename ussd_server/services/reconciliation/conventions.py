@@ -46,7 +46,7 @@ def learn_conventions(table: StatementTable, source: BinaryIO, said: FileConvent
 
 
 class _Lines:
-    """What the lines of a file show, line by line."""
+    """The conventions that the lines of a file show, line by line."""
 
     def __init__(self, table: StatementTable, said: FileConventions) -> None:
         self._table = table
@@ -78,7 +78,7 @@ class _Lines:
             self._show_thousands(row, read_amount(self._table.text(row, field)))
 
     def conventions(self) -> FileConventions:
-        """What all lines show together."""
+        """The conventions that all lines show together."""
         found = self._found
         if found.order is None and self._doubtful_date:
             self._refuse_date(*self._doubtful_date)

@@ -13,7 +13,6 @@ from ussd_server.models.statements import (
     is_in_stored_statement,
 )
 from ussd_server.providers.statement_format import LineStatus
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_reason, require_two_people
 from ussd_server.services.pages import find_by_id, page_of
@@ -25,6 +24,7 @@ from ussd_server.services.reconciliation.messages import (
     ListDifferences,
     Verdict,
 )
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.messages import SUCCESSFUL
@@ -35,11 +35,11 @@ from ussd_server.wire import Page, view_of_row
 _MOST_COUNTED = 10_000
 
 
-class DifferenceService(Service):
+class DifferenceService:
     """Lists differences and ends their reviews, for operators only."""
 
     def __init__(self, runtime: Runtime, review: ReviewService) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens = runtime.clock, runtime.tokens
         self._review = review
 
     def list(self, request: ListDifferences, context: RequestContext) -> Page[DifferenceView]:
@@ -47,9 +47,7 @@ class DifferenceService(Service):
         context.require_operator()
         if request.statement_id is not None:
             return self._of_statement(request.statement_id, request)
-        found, cursor = page_of(
-            _open(), StatementDifference, request.cursor, request.limit, self._tokens, may_lag=False
-        )
+        found, cursor = page_of(_open(), StatementDifference, request.cursor, request.limit, self._tokens)
         return Page(_views(found), cursor)
 
     def count(self, context: RequestContext) -> int:

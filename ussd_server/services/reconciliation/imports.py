@@ -59,7 +59,7 @@ def stored_id(provider: str, digest: str) -> str | None:
 
 
 class ImportedLines(NamedTuple):
-    """What is kept of a statement beside its differences: its lines by day, packed, and what they cover."""
+    """A statement's stored lines, packed by day, and the days that they cover."""
 
     parts: Sequence[tuple[str, int, bytes]]
     coverages: Sequence[StatementCoverage]

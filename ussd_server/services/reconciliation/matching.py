@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ussd_server.models.incoming import IncomingPayment
-from ussd_server.models.transactions import Transaction, counts_elsewhere
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
+from ussd_server.services.gates.receipts import counts_elsewhere
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionType
@@ -27,7 +28,7 @@ _SHARE_OF_PERIOD = 100
 
 
 class OurPayment(NamedTuple):
-    """What is compared of a transaction."""
+    """The columns of a transaction that are compared."""
 
     id: str
     type: str
@@ -242,7 +243,7 @@ class Matcher:
 
 
 def _payments_within(provider: str, period: Period) -> Iterator[OurPayment]:
-    """What succeeded here and the statement of a period must have, in pages."""
+    """Transactions that succeeded here and that the statement of a period must have, in pages."""
     has_moved = (Transaction.provider == provider) & Transaction.status.in_(SUCCESSFUL)
     requested = Transaction.select(*_COLUMNS).where(
         has_moved,

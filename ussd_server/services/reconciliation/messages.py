@@ -249,7 +249,7 @@ class CloseDay:
 
 @dataclass(frozen=True, slots=True)
 class BridgeStep:
-    """One step from our sum of a day to theirs: what lines of this verdict add to ours and not to theirs.
+    """One reconciling item between our total of a day and the provider's: the lines of one verdict.
 
     Beside the verdicts of lines: `late_change`, what came on this day and changes the closed day `late_for`; `timing`,
     what one of us dated before midnight and the other after it, within thirty minutes; and `other_day`, what the

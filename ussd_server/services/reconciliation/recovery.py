@@ -11,7 +11,6 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import MONEY_OUT, WayOut
 from ussd_server.services.gates.receipts import WayIn, claiming, lock_claims
@@ -28,9 +27,10 @@ from ussd_server.services.reconciliation.messages import (
     Verdict,
 )
 from ussd_server.services.reconciliation.statements import ProviderStatementService
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.outcomes import reverse_when_refunded
-from ussd_server.services.transactions.bookings import audited, book
-from ussd_server.services.transactions.create import RECOVERED, DraftColumns, RequestIdentity, TransactionCreator
+from ussd_server.services.transactions.bookings import audited
+from ussd_server.services.transactions.create import RECOVERED, DraftColumns, Plan, RequestIdentity, TransactionCreator
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, SUCCESSFUL, Source, TransactionType
 from ussd_server.services.transactions.refunds import left_of
 from ussd_server.spreadsheets.rows import SpreadsheetError
@@ -114,8 +114,8 @@ class RecoveryService:
         kind = self._kind(claim, payment)
         original = _collection_of(claim, payment) if kind is TransactionType.REFUND else None
         account = original.account if original else MAIN_ACCOUNT
-        sides = [PROVIDER_ACCOUNT.format(payment.provider), account]
-        debited, credited = sides if kind is TransactionType.COLLECTION else reversed(sides)
+        provider = PROVIDER_ACCOUNT.format(payment.provider)
+        moves = (provider, account) if kind is TransactionType.COLLECTION else (account, provider)
         columns: DraftColumns = {
             "account": account,
             "phone_number": original.phone_number if original else payment.phone_number,
@@ -128,16 +128,13 @@ class RecoveryService:
             columns["refund_of"] = original.id
         sending = self._creator.gate.admit(WayOut.RECOVERY, context) if kind in MONEY_OUT else None
         reason, decided_by = f"{payment.provider} has it as {payment.provider_id}"[:200], ", ".join(names)
-        created = book(
-            self._creator,
-            RequestIdentity(claim.client, kind, RECOVERED, claim.reference),
-            payment.amount_cents,
-            debited,
-            credited,
-            claiming(WayIn.RECOVERY, lambda row: audited(row, "transaction.recovered", context, reason, decided_by)),
-            sending=sending,
-            **columns,
+        content = {"amount_cents": payment.amount_cents, "phone_number": columns["phone_number"]}
+        identity = RequestIdentity(claim.client, kind, RECOVERED, claim.reference, content=content)
+        plan = Plan(payment.amount_cents, columns, moves=moves)
+        within = claiming(
+            WayIn.RECOVERY, lambda row: audited(row, "transaction.recovered", context, reason, decided_by)
         )
+        created = self._creator.create(identity, plan, Source.OPERATOR, within, sending)
         made = created.transaction
         if original is not None:
             reverse_when_refunded(lock_row(Transaction, original.id), Source.OPERATOR, self._clock.now())
@@ -152,7 +149,7 @@ class RecoveryService:
         )
 
     def _kind(self, claim: Claim, payment: LostPayment) -> TransactionType:
-        """What the provider's name for a payment proves it to be: what leaves is a disbursement or a refund."""
+        """The transaction that a provider reference proves; outgoing money is a disbursement or a refund."""
         kinds = [TransactionType.COLLECTION]
         if payment.type != TransactionType.COLLECTION:
             kinds = [TransactionType.DISBURSEMENT, TransactionType.REFUND]

@@ -102,7 +102,7 @@ class StatementDates:
             self.our_first, self.our_last = min(nearest, self.our_first), max(nearest, self.our_last)
 
     def common_shift(self) -> timedelta | None:
-        """The whole or half hours by which every line is dated too late, negative for too early; None without such."""
+        """The clock offset common to all lines, to half an hour, positive for dates too late; None if there is none."""
         if not self.is_off:
             return None
         least, most = self._least - _TOLERANCE, self._most + _TOLERANCE

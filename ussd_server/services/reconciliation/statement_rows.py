@@ -12,7 +12,7 @@ from ussd_server.spreadsheets.reader import is_workbook, read_rows
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
 
 Layouts = Mapping[tuple[str, ...], Names]
-"""What operators said of tables, by the key of their headings."""
+"""Layouts that operators stated, by the key of the headings."""
 
 _REQUIRED = (
     (StatementField.ID, StatementField.REFERENCE),

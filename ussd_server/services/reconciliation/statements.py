@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +17,6 @@ from ussd_server.context import RequestContext
 from ussd_server.models.statements import ProviderStatement, StatementCoverage, StatementLayout, StatementState
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, with_additions
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation import imports
@@ -43,9 +41,11 @@ from ussd_server.services.reconciliation.messages import (
 from ussd_server.services.reconciliation.running_balance import RunningBalance
 from ussd_server.services.reconciliation.statement_lines import Period, StatementReader
 from ussd_server.services.reconciliation.statement_rows import Layouts
+from ussd_server.services.runtime import Runtime
 from ussd_server.spreadsheets.headings import headings_key
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import let_others_run
 from ussd_server.values import new_id, written_amount
 from ussd_server.wire import Page, view_of_row
 
@@ -60,11 +60,11 @@ _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzin
 _FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
 
 
-class ProviderStatementService(Service):
+class ProviderStatementService:
     """Compares and lists statements, for operators only."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens = runtime.clock, runtime.tokens
         self._headings = runtime.settings.statement_headings
         self._currencies = {name: access.currency for name, access in runtime.settings.providers.items()}
 
@@ -181,7 +181,6 @@ class ProviderStatementService(Service):
             request.cursor,
             request.limit,
             self._tokens,
-            may_lag=False,
         )
         return Page(tuple(map(_view, rows)), cursor)
 
@@ -274,18 +273,17 @@ class _Comparison:
                 self.balance.follow(line)
                 matches.append(match)
             self._request.on_progress(self._reader.count)
-            # Let other requests of the process run.
-            time.sleep(0)
+            let_others_run()
         period = self._reader.proven_period()
         for some in chunked(matches.read(), _BATCH):
             yield from map(self._decided, some)
-            time.sleep(0)
+            let_others_run()
         if self._request.covers is not None:
             period = coverage.period_with(period, self._request.covers)
         yield from self._matcher.missing(period)
 
     def coverages(self, statement: ProviderStatement) -> list[StatementCoverage]:
-        """What the statement covers. Call after the last result."""
+        """The days that the statement covers. Call after the last result."""
         stated = self._reader.stated
         # What is not over when the file is imported cannot be in it.
         last = min(stated.last or self._last, statement.imported_at)

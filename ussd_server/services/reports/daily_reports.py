@@ -11,11 +11,11 @@ from pathlib import Path
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.clients import Client
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError

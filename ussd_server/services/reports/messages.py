@@ -71,7 +71,7 @@ class HourOfPayments:
 
 @dataclass(frozen=True, slots=True)
 class RecentPayments:
-    """What was collected and paid out since the day began in Kampala, and each provider's figures.
+    """What moved in each hour of the last day, and each provider's figures.
 
     `hours` are the present hour and the 23 before it, oldest first.
 
@@ -79,10 +79,34 @@ class RecentPayments:
     """
 
     as_of: datetime
-    collected_count: int
-    collected_cents: int
-    paid_out_count: int
-    paid_out_cents: int
     providers: tuple[ProviderPayments, ...]
     hours: tuple[HourOfPayments, ...]
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MovedMoney:
+    """How many payments moved money in a period, their sum, and the sum of the same time before it."""
+
+    count: int
+    cents: int
+    cents_before: int
+
+    @property
+    def change(self) -> float | None:
+        """The change of the sum, such as 0.12 for 12 percent more; None where nothing moved before."""
+        return self.cents / self.cents_before - 1 if self.cents_before else None
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodSums:
+    """What was collected and paid out on the last `days` days in Kampala, today included.
+
+    `is_complete` is False when there were more payments than are counted at once: the sums are the newest ones'.
+    """
+
+    as_of: datetime
+    days: int
+    collected: MovedMoney
+    paid_out: MovedMoney
     is_complete: bool

@@ -1,4 +1,4 @@
-"""Recent payments: today's sums, and the results of each provider in the last hour and the last day."""
+"""Recent payments: the sums of periods, and the results of each provider in the last hour and the last day."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import dialect, run_query
-from ussd_server.runtime import Runtime
 from ussd_server.services.reports.messages import (
     HourOfPayments,
+    MovedMoney,
     PaymentFigures,
+    PeriodSums,
     ProviderPayments,
     RecentPayments,
 )
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionType
 from ussd_server.values import KAMPALA, bounds_of_day, iso_milliseconds, new_id_floor
 
@@ -23,6 +25,7 @@ MOST_PAYMENTS = 100_000
 _KEPT_FOR = timedelta(seconds=10)
 _MOST_KEPT = 1000
 _HOURS = 24
+_MOST_DAYS_READ = 5
 
 
 class RecentPaymentsService:
@@ -31,16 +34,14 @@ class RecentPaymentsService:
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
         self._kept: dict[str | None, RecentPayments] = {}
+        self._sums: dict[tuple[str | None, int], PeriodSums] = {}
 
     def get(self, context: RequestContext) -> RecentPayments:
         """The payments of the caller's client; of all clients together for an operator who acts for none.
 
         Reads at most MOST_PAYMENTS rows.
         """
-        context.require("transactions:read")
-        if (client_id := context.caller.client_id) is None:
-            context.require_operator()
-        now = self._clock.now()
+        client_id, now = _whose(context), self._clock.now()
         kept = self._kept.get(client_id)
         if kept is None or not kept.as_of <= now < kept.as_of + _KEPT_FOR:
             if len(self._kept) >= _MOST_KEPT:
@@ -48,43 +49,74 @@ class RecentPaymentsService:
             kept = self._kept[client_id] = _read(client_id, now)
         return kept
 
+    def sums(self, days: int, context: RequestContext) -> PeriodSums:
+        """What was collected and paid out on the last `days` days up to now, and in the same time before them.
+
+        Whose payments: as `get`. The sums are at most ten seconds old for each day. Reads at most MOST_PAYMENTS rows
+        for each day, for five days at most.
+        """
+        key, now = (_whose(context), days), self._clock.now()
+        kept = self._sums.get(key)
+        if kept is None or not kept.as_of <= now < kept.as_of + days * _KEPT_FOR:
+            if len(self._sums) >= _MOST_KEPT:
+                self._sums.clear()
+            kept = self._sums[key] = _read_sums(*key, now)
+        return kept
+
+
+def _whose(context: RequestContext) -> str | None:
+    context.require("transactions:read")
+    if context.caller.client_id is None:
+        context.require_operator()
+    return context.caller.client_id
+
+
+def _read_sums(client_id: str | None, days: int, now: datetime) -> PeriodSums:
+    since = bounds_of_day(now.astimezone(KAMPALA).date() - timedelta(days=days - 1))[0]
+    length = timedelta(days=days)
+    moments = {"since": since - length, "until_before": now - length, "present_since": since}
+    most = MOST_PAYMENTS * min(days, _MOST_DAYS_READ)
+    given: dict[str, Any] = {name: iso_milliseconds(at) for name, at in moments.items()} | {"most": most}
+    given |= {"client_id": client_id} if client_id is not None else {"first_id": new_id_floor(moments["since"])}
+    query = _SUMS.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
+    counts, sums, read = Counter[tuple[str, bool]](), Counter[tuple[str, bool]](), 0
+    for kind, status, is_present, is_before, count, cents in run_query(query, **given):
+        read += count
+        if status in SUCCESSFUL and (is_present or is_before):
+            counts[kind, bool(is_present)] += count
+            sums[kind, bool(is_present)] += int(cents)
+    collected, paid_out = (
+        MovedMoney(counts[kind, True], sums[kind, True], sums[kind, False])
+        for kind in (TransactionType.COLLECTION, TransactionType.DISBURSEMENT)
+    )
+    return PeriodSums(now, days, collected, paid_out, is_complete=read < most)
+
 
 def _read(client_id: str | None, now: datetime) -> RecentPayments:
-    today, hour = bounds_of_day(now.astimezone(KAMPALA).date())[0], now - timedelta(hours=1)
-    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    hour = now - timedelta(hours=1)
     in_hour: dict[str, Counter[tuple[bool, float]]] = defaultdict(Counter)
     in_day: dict[str, Counter[tuple[bool, float]]] = defaultdict(Counter)
     read = 0
     by_hour: Counter[tuple[str, str]] = Counter()
-    for provider, kind, status, seconds, bucket, is_today, is_in_hour, count, cents in _groups(
-        client_id, now, today, hour
-    ):
+    for provider, kind, status, seconds, bucket, is_in_hour, count, cents in _groups(client_id, now, hour):
         read += count
         if status in SUCCESSFUL:
             by_hour[bucket, kind] += int(cents)
-        if is_today and status in SUCCESSFUL:
-            sums[kind][0] += count
-            sums[kind][1] += int(cents)
         if provider:
             outcome = (status in SUCCESSFUL, float(seconds))
             in_day[provider][outcome] += count
             if is_in_hour:
                 in_hour[provider][outcome] += count
     providers = (ProviderPayments(name, _figures(in_hour[name]), _figures(in_day[name])) for name in sorted(in_day))
-    collected, paid_out = sums[TransactionType.COLLECTION], sums[TransactionType.DISBURSEMENT]
     return RecentPayments(
         as_of=now,
-        collected_count=collected[0],
-        collected_cents=collected[1],
-        paid_out_count=paid_out[0],
-        paid_out_cents=paid_out[1],
         providers=tuple(providers),
         is_complete=read < MOST_PAYMENTS,
         hours=tuple(_hours(by_hour, now)),
     )
 
 
-def _groups(client_id: str | None, now: datetime, today: datetime, hour: datetime) -> Any:
+def _groups(client_id: str | None, now: datetime, hour: datetime) -> Any:
     """Counts of the payments of the last day, by all that the figures distinguish."""
     since = now - timedelta(days=1)
     seconds = dialect().seconds_between("created_at", "completed_at")
@@ -94,7 +126,7 @@ def _groups(client_id: str | None, now: datetime, today: datetime, hour: datetim
     # out.
     query = query.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
     given: dict[str, Any] = {"most": MOST_PAYMENTS}
-    given |= {name: iso_milliseconds(at) for name, at in (("since", since), ("today", today), ("hour", hour))}
+    given |= {name: iso_milliseconds(at) for name, at in (("since", since), ("hour", hour))}
     given |= {"client_id": client_id} if client_id is not None else {"first_id": new_id_floor(since)}
     return run_query(query, **given)
 
@@ -127,7 +159,13 @@ WITH recent AS (
     SELECT provider, type, status, amount_cents, created_at, completed_at
     FROM transactions WHERE {rows} LIMIT :most
 )
-SELECT provider, type, status, round({seconds}, 1), {hour}, completed_at >= :today, completed_at >= :hour, count(*),
-    sum(amount_cents)
-FROM recent GROUP BY 1, 2, 3, 4, 5, 6, 7
+SELECT provider, type, status, round({seconds}, 1), {hour}, completed_at >= :hour, count(*), sum(amount_cents)
+FROM recent GROUP BY 1, 2, 3, 4, 5, 6
+"""
+_SUMS = """
+WITH recent AS (
+    SELECT type, status, amount_cents, completed_at FROM transactions WHERE {rows} LIMIT :most
+)
+SELECT type, status, completed_at >= :present_since, completed_at < :until_before, count(*), sum(amount_cents)
+FROM recent GROUP BY 1, 2, 3, 4
 """

@@ -11,7 +11,6 @@ from peewee import fn
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import User
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
-from ussd_server.runtime import Service
 from ussd_server.services.pages import matching, of_period, page_of, require_row
 from ussd_server.services.request_log.messages import (
     ErrorGroup,
@@ -22,6 +21,7 @@ from ussd_server.services.request_log.messages import (
     RequestView,
     UsageItem,
 )
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, is_id, kampala_day, new_id_floor
 from ussd_server.wire import Page, view_of_row
@@ -43,8 +43,11 @@ def _people_of(rows: Sequence[ApiRequest]) -> dict[str | None, str]:
     return {row.id: row.email for row in User.select(User.id, User.email).where(User.id.in_(list(ids)))}
 
 
-class RequestLogService(Service):
+class RequestLogService:
     """Reads the request log and the usage of keys. The last second may be missing."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens, self._replica = runtime.clock, runtime.tokens, runtime.replica
 
     def list(self, request: ListRequests, context: RequestContext) -> Page[RequestView]:
         """One page of requests, newest first. INVALID_REQUEST for a cursor of another list."""
@@ -55,7 +58,7 @@ class RequestLogService(Service):
         columns = (ApiRequest.key_id, ApiRequest.status, ApiRequest.code, ApiRequest.path, ApiRequest.request_id)
         rows = matching(rows, request, *columns)
         rows = of_period(rows, ApiRequest, request.from_at, request.to_at)
-        found, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens)
+        found, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens, self._replica)
         people = _people_of(found)
         return Page(tuple(view_of_row(RequestView, row, person=people.get(row.user_id)) for row in found), cursor)
 

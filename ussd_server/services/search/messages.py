@@ -12,8 +12,8 @@ MOST_HITS = 50
 """How many hits one search returns."""
 RECENT_PAYMENTS = 10_000
 """In how many of the newest payments, and rows of payouts, amounts and parts of texts are searched."""
-SHORTEST_PART = 6
-"""How many characters of a reference or a name are needed."""
+SHORTEST_PART = 3
+"""How many characters of a reference, a description or a name are needed."""
 KINDS = ("transaction", "session", "event", "key", "payout", "menu", "webhook", "person")
 
 
@@ -35,7 +35,9 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class SearchRecent:
-    """Request for recent payments whose reference has a part, or that are of an amount, and for payees of payouts.
+    """Request for recent payments with a part of a text, or of an amount, and for payees of payouts.
+
+    The texts are the reference, the description and the metadata, where names of payers are.
 
     Give the `part` or the `amount_cents`. Without regard to case. The period is that of `Search`.
     """

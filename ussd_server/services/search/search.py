@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from peewee import Expression, fn
@@ -174,7 +176,7 @@ class SearchService:
         return SearchReply(tuple(hits[:MOST_HITS]))
 
     def recent(self, request: SearchRecent, context: RequestContext) -> SearchReply:
-        """The caller's newest payments of an amount or with a part of a reference, and payees of payouts.
+        """The caller's newest payments of an amount or with a part of a text, and payees of payouts.
 
         For operators those of all clients. Searched are the newest 10,000 payments and rows of payouts.
         """
@@ -205,7 +207,7 @@ class SearchService:
 
 
 def _incoming_hits(text: str, request: Search) -> list[SearchHit]:
-    """What payers sent by themselves and what is not booked: by its receipt or the payer's number."""
+    """Incoming payments that are not booked, by receipt or the payer's number."""
     # With the providers, the unique index has the receipts.
     is_found = IncomingPayment.provider.in_(PROVIDER_NAMES) & (
         IncomingPayment.provider_transaction_id.in_({text, text.upper()})
@@ -218,7 +220,7 @@ def _incoming_hits(text: str, request: Search) -> list[SearchHit]:
 
 
 def _changes(text: str, which: Expression) -> list[AuditEvent]:
-    """What a request of this id did, newest first."""
+    """The objects that a request made or changed, newest first."""
     if not _REQUEST_ID.fullmatch(text):
         return []
     events = AuditEvent.select().where(AuditEvent.request_id == text, which)
@@ -289,9 +291,9 @@ def _by_id(text: str, *columns: Any) -> list[Expression]:
 
 
 def _recent_payments(request: SearchRecent, client_id: str | None) -> Any:
-    """The payments of an amount, or with a part of a reference, among the newest of a client; None for all clients."""
-    columns = (Transaction.id, Transaction.type, Transaction.reference, Transaction.amount_cents)
-    recent = Transaction.select(*columns)
+    """The payments of an amount, or with a part of a text, among the newest of a client; None for all clients."""
+    texts = (Transaction.reference, Transaction.description, Transaction.metadata)
+    recent = Transaction.select(Transaction.id, Transaction.type, Transaction.amount_cents, *texts)
     if client_id is not None:
         recent = recent.where(Transaction.client_id == client_id)
     # LIMIT within the subquery bounds what is read, whatever matches.
@@ -300,7 +302,9 @@ def _recent_payments(request: SearchRecent, client_id: str | None) -> Any:
     if request.amount_cents is not None:
         is_meant = inner.c.amount_cents == request.amount_cents
     else:
-        is_meant = inner.c.reference.contains(request.part)
+        metadata = inner.c.metadata.cast("text")
+        has_part = (text.contains(request.part) for text in (inner.c.reference, inner.c.description, metadata))
+        is_meant = reduce(operator.or_, has_part)
     return Transaction.select().join(inner, on=(inner.c.id == Transaction.id)).where(is_meant)
 
 

@@ -19,7 +19,7 @@ from ussd_server.services.accounts.ledger import (
     write_entry,
 )
 from ussd_server.services.gates.receipts import ClaimOutcome, ClaimResult, WayIn, claim_success, give_back, has_contest
-from ussd_server.services.sms.receipts import queue_receipt
+from ussd_server.services.sms.receipts import Receipts
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
 
@@ -36,10 +36,11 @@ def succeed(
     row: Transaction,
     source: Source,
     now: datetime,
+    receipts: Receipts,
     detail: ChangeDetail = NOTHING_KNOWN,
     way: WayIn = WayIn.ENQUIRY,
 ) -> bool:
-    """Set a transaction to succeeded and move its money. Call inside a unit of work, with the row locked.
+    """Set a transaction to succeeded, move its money and write its receipt. In a unit of work, with the row locked.
 
     Returns False, and opens a review instead, if another payment may have the same money.
     """
@@ -65,7 +66,7 @@ def succeed(
         give_back(replaced, row, source, now)
     else:
         # The payer of a payment that is given back has its receipt already.
-        queue_receipt(row)
+        receipts.queue(row)
     if row.late and source is not Source.OPERATOR:
         open_review(row, REVIEW_LATE, now)
         row.save()
@@ -124,13 +125,13 @@ def close_review(row: Transaction, reason: str, now: datetime) -> None:
 def _legs_of_collection(row: Transaction) -> list[Leg]:
     """What a collection moves: the amount into the client's account, and its fee out of that."""
     provider = PROVIDER_ACCOUNT.format(row.provider)
-    return legs_of(row, "move", provider, row.account, fee_from=row.account)
+    return legs_of(row, "move", provider, row.account)
 
 
 def _legs_without_hold(row: Transaction) -> list[Leg]:
     """A payment that left after its reservation was released: debits the account if it has enough, else a shortfall."""
     provider = PROVIDER_ACCOUNT.format(row.provider)
-    legs = legs_of(row, "move", row.account, provider, fee_from=row.account)
+    legs = legs_of(row, "move", row.account, provider)
     available_cents = lock_accounts(row.client_id, {name for leg in legs for name in (leg.debit, leg.credit)})
     if available_cents.get(row.account, 0) < row.amount_cents + row.fee_cents:
         legs = legs_of(row, "move", SHORTFALL_ACCOUNT, provider, fee_from=SHORTFALL_ACCOUNT)

@@ -9,13 +9,14 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.runtime import Service
-from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.receipts import WayIn, name_each_other
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
 from ussd_server.services.settlement.outcomes import fail, succeed
+from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.transactions.bookings import audit_payment
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
     SUCCESSFUL,
@@ -32,8 +33,12 @@ _IS_OPEN = Transaction.review_opened_at.is_null(False) & Transaction.review_clos
 _MOST_COUNTED = 10_000
 
 
-class ReviewService(Service):
+class ReviewService:
     """Lists and ends reviews, for operators only."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._providers = runtime.clock, runtime.providers
+        self._receipts = Receipts(runtime)
 
     def list(self, context: RequestContext) -> tuple[ReviewItem, ...]:
         """Every open review, the one that has waited longest first."""
@@ -130,7 +135,7 @@ class ReviewService(Service):
         _require_settleable(row, has_succeeded)
         end_lease(row)
         if has_succeeded:
-            return succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason), way)
+            return succeed(row, Source.OPERATOR, now, self._receipts, ChangeDetail(note=reason), way)
         name_each_other(row, now)
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:
@@ -153,17 +158,7 @@ def _note(
     row.updated_at = now
     row.review_note = f"{request.reason} ({decided_by})"
     row.save()
-    write_audit_event(
-        action,
-        context,
-        now,
-        client_id=row.client_id,
-        object_id=row.id,
-        reason=request.reason,
-        amount_cents=row.amount_cents,
-        phone_number=row.phone_number,
-        decided_by=decided_by,
-    )
+    audit_payment(row, action, context, now, request.reason, decided_by)
 
 
 def _with_history(row: Transaction) -> ReviewHistory:

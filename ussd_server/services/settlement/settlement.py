@@ -1,13 +1,12 @@
-"""Settlement: claim a transaction that is due, ask its provider, conclude from the answer. Every step may be repeated.
+"""Advance payments: claim one that is due, send it or query its status, apply the outcome. Every step may be repeated.
 
-To ask is to send the payment; to enquire is to query its state. A worker claims rows with a lease, calls the provider
-while no database transaction is open, and writes the result in one unit of work. After a crash the lease ends
-(`services/leases.py`), and the next worker continues from the row.
+A worker claims rows with a lease, calls the provider while no database transaction is open, and writes the result in
+one unit of work. After a crash the lease ends (`services/leases.py`), and the next worker continues from the row.
 
-`asked_at` null means that certainly nothing was sent. Otherwise the provider may have the payment, and is enquired; a
-payment that it never received becomes null again (`provider_answers.py`). Only one worker sets `asked_at`, under the
-row's lock, and that worker asks; any other enquires. Each payment has one `provider_reference`, by which the provider
-refuses a second request.
+`asked_at` null means that certainly nothing was sent. Otherwise the provider may have the payment: query the
+provider before sending again; a payment that it never received becomes null again (`provider_answers.py`). Only one
+worker sets `asked_at`, under the row's lock, and that worker sends; any other queries. Each payment has one
+`provider_reference`, by which the provider refuses a second request.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.gates.receipts import WayIn, conflict_of, lock_claim, take_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.settlement.provider_answers import (
@@ -36,6 +35,7 @@ from ussd_server.services.settlement.provider_answers import (
     apply_answer,
     waits_since,
 )
+from ussd_server.services.sms.receipts import Receipts
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import (
     SUCCESSFUL,
@@ -63,12 +63,14 @@ _ASKED = ("asked_at", "ask_attempts", "sent_reference", "status", "updated_at")
 _SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 
 
-class Settlement(Service):
+class Settlement:
     """Advances transactions from created to final."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
-        self._gate = SendingGate(runtime)
+        self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
+        self._heartbeat, self._within_pace = runtime.heartbeat, runtime.within_pace
+        self._at_kill_point = runtime.at_kill_point
+        self._gate, self._receipts = SendingGate(runtime), Receipts(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._count_call = runtime.heartbeat.count_call
         self._is_held = runtime.settings.hold_money
@@ -229,7 +231,7 @@ class Settlement(Service):
                     # An enquiry that was not sent says nothing about the payment. Nor does a request that was not sent,
                     # when another worker may have sent its own since.
                     answer = ProviderAnswer(Outcome.UNKNOWN)
-                apply_answer(row, pace, answer, source, called_at, now, detail)
+                apply_answer(row, pace, answer, source, called_at, now, detail, self._receipts)
             else:
                 # Succeeded, or reversed since: there is nothing more to enquire.
                 row.due_at = None
@@ -304,11 +306,11 @@ class Settlement(Service):
             row.save()
 
 
-class CallbackService(Service):
+class CallbackService:
     """Receives callbacks of providers. Their content is not trusted; they only bring our own enquiry forward."""
 
     def __init__(self, runtime: Runtime, settlement: Settlement) -> None:
-        super().__init__(runtime)
+        self._tokens, self._providers, self._wake_worker = runtime.tokens, runtime.providers, runtime.wake_up.send
         self._settlement = settlement
 
     def receive(self, callback: Callback) -> None:

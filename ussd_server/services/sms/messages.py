@@ -81,6 +81,15 @@ class UpdateReceipts:
     receipts: Mapping[str, Mapping[str, str]]
 
 
+class ReceiptPreview(NamedTuple):
+    """A receipt with example values: its text, its length in characters, and its parts, at most those of any values."""
+
+    text: str
+    length: int
+    parts: int
+    most_parts: int
+
+
 class CreatedSms(NamedTuple):
     """A message, and whether an equal request created it before."""
 

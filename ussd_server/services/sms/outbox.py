@@ -7,9 +7,9 @@ from datetime import datetime
 from ussd_server.context import RequestContext
 from ussd_server.menus.text import sms_parts
 from ussd_server.models.sending import Sms
-from ussd_server.runtime import Service
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
 from ussd_server.services.pages import find_by_id, matching, of_period, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.messages import (
     MOST_PARTS,
     CreatedSms,
@@ -24,18 +24,6 @@ from ussd_server.values import new_id
 from ussd_server.wire import Page, view_of_row
 
 _OURS = ("receipt/", "ussd/")
-_is_on = False
-
-
-def use_sms(is_on: bool) -> None:
-    """Write messages from now on, or write none. Called once at the start of a process."""
-    global _is_on
-    _is_on = is_on
-
-
-def is_sms_on() -> bool:
-    """Whether this installation sends messages (`USSD_SMS_ADAPTER`)."""
-    return _is_on
 
 
 def queue_sms(
@@ -62,13 +50,12 @@ def queue_sms(
     return message_id
 
 
-class SmsService(Service):
+class SmsService:
     """Creates and shows messages. Calls no sender."""
 
-    @property
-    def is_on(self) -> bool:
-        """Whether this installation sends messages."""
-        return is_sms_on()
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens = runtime.clock, runtime.tokens
+        self.is_on = runtime.sms_sender is not None
 
     def create(self, request: CreateSms, context: RequestContext) -> CreatedSms:
         """Queue a message, or return the one that an equal request created before.
@@ -77,7 +64,7 @@ class SmsService(Service):
         receipts, IDEMPOTENCY_KEY_REUSED for the reference of another message.
         """
         context.require("messages:write")
-        if not is_sms_on():
+        if not self.is_on:
             raise ServiceError(Code.INVALID_REQUEST, "This service sends no messages")
         parts = sms_parts(request.text)
         if parts > MOST_PARTS:
@@ -106,7 +93,7 @@ class SmsService(Service):
         rows = Sms.select().where(Sms.client_id == context.client_id)
         rows = matching(rows, request, Sms.status, Sms.phone_number)
         rows = of_period(rows, Sms, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, Sms, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, Sms, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(_view, found)), next_cursor)
 
 

@@ -15,10 +15,10 @@ from ussd_server.models.ledger import Account
 from ussd_server.models.sending import Receipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
-from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.sms.messages import UpdateReceipts
-from ussd_server.services.sms.outbox import is_sms_on, queue_sms
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.sms.messages import ReceiptPreview, UpdateReceipts
+from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import ungrouped
 
@@ -33,16 +33,26 @@ _WIDEST = {
     Name("vars", "reference"): "W" * 64,
     Name("vars", "description"): "W" * 200,
 }
+_EXAMPLE = {"amount": "5000", "balance": "25000", "reference": "INV-2026-0042", "description": "School fees"}
 _RESERVE = "  "
 
 
-class ReceiptService(Service):
+class ReceiptService:
     """Shows and changes the texts of a client's receipts."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
 
     def get(self, context: RequestContext) -> Mapping[str, Mapping[str, str]]:
         """The texts of the calling client, by type of payment and language."""
         context.require("settings:read", _MAY_NOT)
         return _texts_of(context.client_id)
+
+    def preview(self, text: str) -> ReceiptPreview:
+        """A text as a subscriber would read it, with example values. Raises INVALID_REQUEST as `update`."""
+        widest = _parts_at_most("text", text)
+        shown = transliterate(_compiled(text).shown({"vars": _EXAMPLE}))
+        return ReceiptPreview(shown, len(shown), sms_parts(shown), widest)
 
     def update(self, request: UpdateReceipts, context: RequestContext) -> Mapping[str, Mapping[str, str]]:
         """Replace the texts of the types that are named; a type without texts gets no receipts any more.
@@ -52,7 +62,7 @@ class ReceiptService(Service):
         context.require("settings:write", _MAY_NOT)
         for kind, texts in request.receipts.items():
             for language, text in texts.items():
-                _check(f"receipts.{kind}.{language}", text)
+                _parts_at_most(f"receipts.{kind}.{language}", text)
         now = self._clock.now()
         with unit_of_work():
             for kind, texts in request.receipts.items():
@@ -66,38 +76,42 @@ class ReceiptService(Service):
         return _texts_of(context.client_id)
 
 
-def queue_receipt(row: Transaction) -> None:
-    """Write the receipt of a payment that succeeded, once. Call in the unit of work of its success."""
-    if not is_sms_on() or row.phone_number is None:
-        return
-    receipt = Receipt.get_or_none(Receipt.client_id == row.client_id, Receipt.type == row.type)
-    if receipt is None:
-        return
-    whose = {"client_id": row.client_id, "phone_number": row.phone_number}
-    language = SubscriberLanguage.get_or_none(**whose)
-    own = Account.get_or_none(client_id=row.client_id, name=row.phone_number)
-    values = {
-        "amount": ungrouped(row.amount_cents),
-        "balance": ungrouped(own.balance_cents - own.reserved_cents if own else 0),
-        "reference": row.reference,
-        "description": row.description or "",
-    }
-    template = _compiled(_text_for(receipt.texts, language.language if language else None))
-    text = transliterate(template.shown({"vars": values}))
-    queue_sms(row.client_id, row.phone_number, text, f"receipt/{row.id}", row.completed_at, transaction_id=row.id)
+class Receipts:
+    """Writes the receipts of payments that succeeded; none where no messages are sent."""
 
+    def __init__(self, runtime: Runtime) -> None:
+        self._is_on = runtime.sms_sender is not None
 
-@contextmanager
-def with_receipt(row: Transaction) -> Iterator[None]:
-    """A unit of work that creates a transaction whose money moves at once, and ends with its receipt."""
-    with unit_of_work():
-        yield
-        queue_receipt(row)
+    def queue(self, row: Transaction) -> None:
+        """Write the receipt of a payment, once. Call in the unit of work of its success."""
+        if not self._is_on or row.phone_number is None:
+            return
+        receipt = Receipt.get_or_none(Receipt.client_id == row.client_id, Receipt.type == row.type)
+        if receipt is None:
+            return
+        whose = {"client_id": row.client_id, "phone_number": row.phone_number}
+        language = SubscriberLanguage.get_or_none(**whose)
+        own = Account.get_or_none(client_id=row.client_id, name=row.phone_number)
+        values = {
+            "amount": ungrouped(row.amount_cents),
+            "balance": ungrouped(own.balance_cents - own.reserved_cents if own else 0),
+            "reference": row.reference,
+            "description": row.description or "",
+        }
+        template = _compiled(_text_for(receipt.texts, language.language if language else None))
+        text = transliterate(template.shown({"vars": values}))
+        queue_sms(row.client_id, row.phone_number, text, f"receipt/{row.id}", row.completed_at, transaction_id=row.id)
 
+    @contextmanager
+    def after(self, row: Transaction) -> Iterator[None]:
+        """A unit of work that creates a transaction whose money moves at once, and ends with its receipt."""
+        with unit_of_work():
+            yield
+            self.queue(row)
 
-def has_receipts(client_id: str, kind: str) -> bool:
-    """Whether payments of a type have receipts."""
-    return is_sms_on() and Receipt.select().where(Receipt.client_id == client_id, Receipt.type == kind).exists()
+    def are_written(self, client_id: str, kind: str) -> bool:
+        """Whether payments of a type have receipts."""
+        return self._is_on and Receipt.select().where(Receipt.client_id == client_id, Receipt.type == kind).exists()
 
 
 def _texts_of(client_id: str) -> Mapping[str, Mapping[str, str]]:
@@ -115,7 +129,8 @@ def _compiled(text: str) -> Template:
     return compile_template(_WRITTEN_SLOT.sub("{{vars.", text), _WIDEST)
 
 
-def _check(place: str, text: str) -> None:
+def _parts_at_most(place: str, text: str) -> int:
+    """How many parts a text takes with the longest values. INVALID_REQUEST for one that `update` refuses."""
     refusal = f"Invalid request body: {place}: "
     try:
         template = _compiled(text)
@@ -129,3 +144,4 @@ def _check(place: str, text: str) -> None:
         raise ServiceError(
             Code.INVALID_REQUEST, f"{refusal}Could take {parts} parts; a receipt has at most {MOST_PARTS}."
         )
+    return parts

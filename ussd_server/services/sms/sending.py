@@ -19,9 +19,9 @@ from ussd_server.database.unit_of_work import for_update, release_connection, un
 from ussd_server.logs import Logger, now_about
 from ussd_server.models.clients import Client
 from ussd_server.models.sending import Sms
-from ussd_server.runtime import Runtime, Service
 from ussd_server.senders.messages import Sender, SendOutcome, SendResult, SmsFailure
 from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.sms.messages import SmsStatus
 from ussd_server.status import Code, ServiceError
@@ -44,12 +44,12 @@ _STATUSES = {
 }
 
 
-class SmsSending(Service):
+class SmsSending:
     """Sends messages that are due. Any number of processes may share the work."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Without a sender nothing is claimed."""
-        super().__init__(runtime)
+        self._clock, self._leases, self._at_kill_point = runtime.clock, runtime.leases, runtime.at_kill_point
         self._sender: Sender | None = runtime.sms_sender
 
     def claim(self, limit: int) -> list[str]:
@@ -140,11 +140,11 @@ def _try_again(row: Sms, now: datetime) -> None:
         row.due_at, row.completed_at = None, now
 
 
-class SmsReportService(Service):
+class SmsReportService:
     """Receives delivery reports."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens = runtime.clock, runtime.tokens
         self._sender = runtime.sms_sender
 
     def come_from(self, name: str) -> bool:

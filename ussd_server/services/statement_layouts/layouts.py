@@ -13,7 +13,6 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.statements import StatementLayout
 from ussd_server.providers.statement_format import LineStatus, LineType, StatementField
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.pages import find_by_id
@@ -22,6 +21,7 @@ from ussd_server.services.reconciliation.running_balance import RunningBalance
 from ussd_server.services.reconciliation.statement_lines import ProviderLine, StatementReader
 from ussd_server.services.reconciliation.statement_rows import lacks_columns
 from ussd_server.services.reconciliation.statements import ProviderStatementService
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.statement_layouts.messages import (
     ColumnSource,
     ColumnView,
@@ -45,11 +45,11 @@ _MOST_LAYOUTS = 200
 _SANDBOX = "sandbox"
 
 
-class LayoutService(Service):
+class LayoutService:
     """Reads statements for a preview, and keeps layouts; for operators only."""
 
     def __init__(self, runtime: Runtime, statements: ProviderStatementService) -> None:
-        super().__init__(runtime)
+        self._clock = runtime.clock
         self._statements = statements
 
     def preview(self, request: PreviewStatement, context: RequestContext) -> StatementPreview:

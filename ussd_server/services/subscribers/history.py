@@ -10,7 +10,7 @@ from ussd_server.context import RequestContext
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Service
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.hits import message_hit, session_hit, transaction_hit
 from ussd_server.services.subscribers.messages import GetHistory, History, HistoryEntry
 from ussd_server.services.transactions.messages import TransactionStatus, TransactionType
@@ -21,8 +21,11 @@ _DOUBLED_WITHIN = timedelta(minutes=10)
 _MOST_COMPARED = 1000
 
 
-class SubscriberHistoryService(Service):
+class SubscriberHistoryService:
     """Reads the history of a phone number."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
 
     def get(self, request: GetHistory, context: RequestContext) -> History:
         """A page of the history, newest first. INVALID_PHONE_NUMBER for what is none.

@@ -1,4 +1,4 @@
-"""What is held about a person behind a phone number: exported, and erased as far as the law lets it go."""
+"""Personal data of a phone number: its export, and its erasure as far as the law allows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ussd_server.models.providers import SubscriberName
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, SubscriberPin, UssdSession
-from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.subscribers.messages import ErasedData, ErasePersonalData, PersonalData
 from ussd_server.services.ussd.endings import remove_sessions
 from ussd_server.services.ussd.messages import SessionStatus
@@ -51,8 +51,11 @@ _NOT_EXPORTED = frozenset(
 )
 
 
-class PersonalDataService(Service):
+class PersonalDataService:
     """Exports and erases what is held about a phone number, for operators."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
 
     def export(self, phone_number: str, context: RequestContext) -> PersonalData:
         """All rows about a phone number, of all clients. INVALID_PHONE_NUMBER for what is none.

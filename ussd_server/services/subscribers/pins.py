@@ -11,10 +11,10 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.menus.engine.actions import ActionOutcome, Failed, PinAction, PinJudged, PinVerdict
 from ussd_server.models.ussd import SubscriberPin
-from ussd_server.runtime import Runtime, Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.subscribers.messages import PinLockedView, PinReset, PinState, ResetPin
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
@@ -40,11 +40,11 @@ class PinTry:
     step: str
 
 
-class SubscriberPins(Service):
+class SubscriberPins:
     """Keeps PINs. Wrong tries count for the number and the client, over all conversations and gateways."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._vault = runtime.clock, runtime.vault
         self._places = Bulkhead(_PLACES, _PLACES // 2)
 
     def judge(self, action: PinAction, tried: PinTry) -> ActionOutcome:

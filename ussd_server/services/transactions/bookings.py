@@ -1,26 +1,23 @@
-"""Bookings: money that has moved already. Deposits, and what settlements, incoming and recovered payments share."""
+"""Deposits, and the unit of work with an audit event in which operators create transactions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
-from typing import Unpack
+from datetime import datetime
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
+from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.gates.messages import Sending
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.transactions.create import (
     DraftColumns,
-    Prepared,
+    Plan,
     RequestIdentity,
     TransactionCreator,
-    Within,
     digest_of,
 )
 from ussd_server.services.transactions.messages import (
@@ -38,32 +35,6 @@ from ussd_server.services.transactions.transactions import (
 from ussd_server.status import Code, ServiceError
 
 
-def book(
-    creator: TransactionCreator,
-    identity: RequestIdentity,
-    amount_cents: int,
-    debited: str,
-    credited: str,
-    within: Within,
-    source: Source = Source.OPERATOR,
-    sending: Sending | None = None,
-    **columns: Unpack[DraftColumns],
-) -> CreatedTransaction:
-    """Create a transaction that succeeds at once, or return the one that an equal request created before.
-
-    The money moves from the account `debited` to `credited`; the transaction's own account, `main` by default, pays the
-    fee. `sending` as for `TransactionCreator.create`, which raises the same.
-    """
-    account = columns.setdefault("account", MAIN_ACCOUNT) or MAIN_ACCOUNT
-    content = {"amount_cents": amount_cents, "phone_number": columns.get("phone_number")}
-
-    def prepare(identity: RequestIdentity) -> Prepared:
-        draft = creator.draft(identity, amount_cents, **columns)
-        return draft, legs_of(draft.row, "move", debited, credited, fee_from=account)
-
-    return creator.create(replace(identity, content=content), prepare, source, within, sending)
-
-
 @contextmanager
 def audited(
     row: Transaction, action: str, context: RequestContext, reason: str | None, decided_by: str | None = None
@@ -74,17 +45,29 @@ def audited(
     """
     with unit_of_work():
         yield
-        write_audit_event(
-            action,
-            context,
-            row.created_at,
-            client_id=row.client_id,
-            object_id=row.refund_of or row.id,
-            reason=reason,
-            amount_cents=row.amount_cents,
-            phone_number=row.phone_number,
-            decided_by=decided_by,
-        )
+        audit_payment(row, action, context, row.created_at, reason, decided_by)
+
+
+def audit_payment(
+    row: Transaction,
+    action: str,
+    context: RequestContext,
+    now: datetime,
+    reason: str | None,
+    decided_by: str | None = None,
+) -> None:
+    """Write an audit event about a transaction, of a refund about its collection. Call in the unit of work."""
+    write_audit_event(
+        action,
+        context,
+        now,
+        client_id=row.client_id,
+        object_id=row.refund_of or row.id,
+        reason=reason,
+        amount_cents=row.amount_cents,
+        phone_number=row.phone_number,
+        decided_by=decided_by,
+    )
 
 
 class DepositService:
@@ -111,14 +94,18 @@ class DepositService:
                 raise ServiceError(Code.NOT_FOUND, "Client not found")
             return audited(row, "transaction.deposited", context, request.description)
 
-        return book(
-            self._creator,
-            RequestIdentity(request.client_id, TransactionType.DEPOSIT, digest, request.reference),
-            request.amount_cents,
-            DEPOSITS_ACCOUNT,
-            MAIN_ACCOUNT,
-            within,
+        identity = RequestIdentity(
+            request.client_id,
+            TransactionType.DEPOSIT,
+            digest,
+            request.reference,
+            content={"amount_cents": request.amount_cents},
+        )
+        columns = DraftColumns(
+            account=MAIN_ACCOUNT,
             description=request.description,
             request_id=context.request_id,
             operator=request.by and require_name(request.by),
         )
+        plan = Plan(request.amount_cents, columns, moves=(DEPOSITS_ACCOUNT, MAIN_ACCOUNT))
+        return self._creator.create(identity, plan, Source.OPERATOR, within)

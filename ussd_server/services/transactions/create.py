@@ -1,15 +1,15 @@
-"""Creation of transactions: names, draft, insert; after a refusal, the earlier transaction of the same names."""
+"""Create a transaction exactly once: plan, draft, insert. On a duplicate key, return the existing one."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 from peewee import IntegrityError, Query
 
@@ -18,17 +18,19 @@ from ussd_server.database.unit_of_work import GroupCommit, database
 from ussd_server.logs import Logger, current_traceparent
 from ussd_server.models.operations import ReferenceKey, kept_check_value
 from ussd_server.models.transactions import IdempotencyKey, Transaction
-from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.accounts.ledger import (
+    AnotherFeeError,
     DailyLimitError,
     FeeBook,
     Leg,
     OverdraftError,
     fee_cents,
+    legs_of,
 )
 from ussd_server.services.gates.messages import MONEY_OUT, Sending
 from ussd_server.services.gates.sending import SendingGate
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.history import Batch, Draft, batch_of, merged, views_of, write_batch
 from ussd_server.services.transactions.makers import makers_of
 from ussd_server.services.transactions.messages import (
@@ -46,7 +48,7 @@ from ussd_server.values import new_id
 log = Logger(__name__)
 
 RECOVERED = "recovered"
-"""The digest of a transaction that operators booked after its commit was lost: what its request said is not known."""
+"""Stands for the digest of a recovered transaction, whose request is unknown."""
 
 WRONG_REFERENCE_KEY = (
     "The reference key is not the one that the payments of this database were made with; "
@@ -60,11 +62,11 @@ _DIGESTED = json.JSONEncoder(sort_keys=True, default=str).encode
 
 @dataclass(frozen=True, slots=True)
 class RequestIdentity:
-    """The names of a request, and the digest of its content. A repeat has one of the names and the same digest.
+    """What identifies a request: reference, idempotency key, or USSD step. A repeat has one of these, and the digest.
 
-    `place` is that of `CreateTransaction`; `place_number` counts the payments that were created there. `content` are
-    those of its fields that are columns too: a refusal names the ones that differ. Deposits have references of their
-    own: the operator and a client may use the same one.
+    `place` is that of `CreateTransaction`; `place_number` is 1 for the first payment of this USSD step, 2 for the next.
+    `content` are those of its fields that are columns too: a refusal names the ones that differ. Deposits have
+    references of their own: the operator and a client may use the same one.
     """
 
     client_id: str
@@ -80,12 +82,12 @@ class RequestIdentity:
 
 
 def digest_of(content: dict[str, object]) -> str:
-    """Distinguishes a repeat from another request under the same name."""
+    """SHA-256 of a request's content, to recognise a repeat."""
     return hashlib.sha256(_DIGESTED(content).encode()).hexdigest()
 
 
 class DraftColumns(TypedDict, total=False):
-    """Columns of a draft beside its names, its amount and its fee."""
+    """The optional columns of a new transaction. Fields of `CreateTransaction` need no line here."""
 
     phone_number: str | None
     to_phone_number: str | None
@@ -106,113 +108,125 @@ class DraftColumns(TypedDict, total=False):
     origin: Origin
 
 
-Prepared = tuple[Draft, Collection[Leg]]
-Prepare = Callable[[RequestIdentity], Prepared]
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a new transaction is to be: its amount, its other columns, and what becomes of its money at once.
+
+    `holds` reserves the amount on the first account for the second, `moves` pays it to the second; the transaction's
+    own account pays the fee. Neither: the money moves later. Due now by default. `made_by` None: its name is read from
+    the database.
+    """
+
+    amount_cents: int
+    columns: DraftColumns
+    holds: tuple[str, str] | None = None
+    moves: tuple[str, str] | None = None
+    due_at: datetime | None = None
+    made_by: MadeBy | None = None
+
+
 Within = Callable[[Transaction], AbstractContextManager[None]]
 
 
-class TransactionCreator(Service):
-    """Creates transactions, each once under its names: row, history, events and money together or not at all."""
+class TransactionCreator:
+    """Creates each transaction once; writes row, history, events and postings in one database transaction."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._references, self._wake_worker = runtime.clock, runtime.references, runtime.wake_up.send
         self.fees, self.gate = FeeBook(), SendingGate(runtime)
         self._group_commit = GroupCommit(_write_batches)
 
     def create(
         self,
         identity: RequestIdentity,
-        prepare: Prepare,
+        plan: Plan | ServiceError,
         source: Source = Source.SUBMIT,
         within: Within | None = None,
         sending: Sending | None = None,
     ) -> CreatedTransaction:
-        """Insert what `prepare` drafts, with its legs, or return the transaction that an equal request created before.
+        """Write the transaction of a request once, or return the one that an equal request created before.
 
-        Commits in one batch with other callers' drafts; with `within`, in its unit of work, which locks what the draft
-        depends on and writes what belongs to it. `prepare` is called again after a change of the fee, and with the next
-        number of the request's place when another payment has this one. `sending` is what the gate admitted
-        (`SendingGate.admit`), for every type that takes money from the client, and only for these.
+        Commits in one batch with other callers' transactions; with `within`, in its unit of work, which locks what the
+        transaction depends on and writes what belongs to it. `sending` is what the gate admitted (`SendingGate.admit`),
+        for every type that takes money from the client, and only for these.
 
-        Names are looked up only after a refusal: few requests are repeats, and the database refuses every repeat by
-        its names. Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when an
-        account has too little available, DAILY_LIMIT_REACHED when the key may not pay that much more today,
-        SERVICE_UNAVAILABLE for clients while money is held, what the gate refuses, and what `prepare` and `within`
-        raise; nothing is inserted then.
+        Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when an account has
+        too little available, DAILY_LIMIT_REACHED when the key may not pay that much more today, SERVICE_UNAVAILABLE for
+        clients while money is held, what the gate refuses, the refusal that is handed over as `plan`, and what `within`
+        raises; nothing is inserted then. A repeat gets its transaction whatever would refuse it now.
         """
         assert (sending is None) == (identity.type not in MONEY_OUT), "money leaves by a way that the gate knows"
-        try:
-            if sending is not None:
-                self.gate.require_recordable(sending)
-            if source is not Source.OPERATOR:
-                self.gate.require_open()
-            view = self.fees.with_agreed_fee(
-                identity.client_id, identity.type, lambda: self._insert(*prepare(identity), source, within)
-            )
-        except (ServiceError, IntegrityError, OverdraftError, DailyLimitError) as refusal:
-            repeated = find_repeated(identity, self._clock.now())
-            if repeated is not None:
-                return CreatedTransaction(views_of([repeated])[0], replayed=True)
-            if isinstance(refusal, ServiceError):
-                raise
-            if isinstance(refusal, DailyLimitError):
-                raise daily_limit_reached() from None
-            if isinstance(refusal, OverdraftError):
-                raise ServiceError(
-                    Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction"
-                ) from None
-            numbered = self._references.next_at_place(identity)
-            if numbered == identity:
-                raise AssertionError("a constraint refused a transaction that has no twin") from refusal
-            return self.create(numbered, prepare, source, within, sending)
-        return CreatedTransaction(view, replayed=False)
+        while True:
+            try:
+                if sending is not None:
+                    self.gate.require_recordable(sending)
+                if source is not Source.OPERATOR:
+                    self.gate.require_open()
+                if isinstance(plan, ServiceError):
+                    raise plan
+                return CreatedTransaction(self._insert(self.draft(identity, plan), source, within), replayed=False)
+            except AnotherFeeError:
+                self.fees.forget(identity.client_id, identity.type)
+            except (ServiceError, IntegrityError, OverdraftError, DailyLimitError) as refusal:
+                # Few requests are repeats, so names are looked up only now: the database refuses every repeat by them.
+                repeated = find_repeated(identity, self._clock.now())
+                if repeated is not None:
+                    return CreatedTransaction(views_of([repeated])[0], replayed=True)
+                match refusal:
+                    case ServiceError():
+                        raise
+                    case OverdraftError():
+                        raise ServiceError(
+                            Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction"
+                        ) from None
+                    case DailyLimitError():
+                        raise daily_limit_reached() from None
+                    case IntegrityError():
+                        # Another payment at the same place has its name at the provider.
+                        numbered = self._references.next_at_place(identity)
+                        assert numbered != identity, "a constraint refused a transaction that has no twin"
+                        identity = numbered
 
-    def draft(
-        self,
-        identity: RequestIdentity,
-        amount_cents: int,
-        due_at: datetime | None = None,
-        made_by: MadeBy | None = None,
-        **columns: Unpack[DraftColumns],
-    ) -> Draft:
-        """A new transaction with its fee and, where a provider moves the money, its name there. Due now by default.
-
-        `made_by` None: its name is read from the database.
-        """
-        now = self._clock.now()
+    def draft(self, identity: RequestIdentity, plan: Plan) -> Draft:
+        """The row and the legs of a plan, with its fee and, where a provider moves the money, its name there."""
+        now, columns = self._clock.now(), plan.columns
         name = self._references.of_request(identity) if columns.get("provider") else None
         terms = self.fees.find(identity.client_id, identity.type)
-        columns.setdefault("origin", Origin.USSD if identity.session_id else Origin.CLIENT)
         row = Transaction(__no_default__=True)
-        row.__data__ |= dict(
-            id=new_id(now),
-            client_id=identity.client_id,
-            type=identity.type,
-            status=TransactionStatus.CREATED,
-            currency="UGX",
-            amount_cents=amount_cents,
-            fee_cents=fee_cents(terms, amount_cents),
-            reference=identity.reference,
-            idempotency_key=identity.idempotency_key,
-            session_id=identity.session_id,
-            confirmation=identity.confirmation,
-            request_digest=identity.digest,
-            late=False,
-            ask_attempts=0,
-            checks=0,
-            created_at=now,
-            updated_at=now,
-            due_at=due_at or now,
-            due_source=Source.POLL,
-            provider_reference=name,
-            traceparent=current_traceparent(),
-            **columns,
-        )
-        return Draft(row, terms, made_by or makers_of([row])[row.id])
+        row.__data__ |= {
+            "id": new_id(now),
+            "client_id": identity.client_id,
+            "type": identity.type,
+            "status": TransactionStatus.CREATED,
+            "currency": "UGX",
+            "amount_cents": plan.amount_cents,
+            "fee_cents": fee_cents(terms, plan.amount_cents),
+            "reference": identity.reference,
+            "idempotency_key": identity.idempotency_key,
+            "session_id": identity.session_id,
+            "confirmation": identity.confirmation,
+            "request_digest": identity.digest,
+            "late": False,
+            "ask_attempts": 0,
+            "checks": 0,
+            "created_at": now,
+            "updated_at": now,
+            "due_at": plan.due_at or now,
+            "due_source": Source.POLL,
+            "provider_reference": name,
+            "traceparent": current_traceparent(),
+            "origin": Origin.USSD if identity.session_id else Origin.CLIENT,
+        } | columns
+        legs: Sequence[Leg] = ()
+        if plan.holds:
+            legs = legs_of(row, "hold", *plan.holds)
+        elif plan.moves:
+            legs = legs_of(row, "move", *plan.moves)
+        return Draft(row, terms, plan.made_by or makers_of([row])[row.id], legs)
 
-    def _insert(self, draft: Draft, legs: Collection[Leg], source: Source, within: Within | None) -> TransactionView:
+    def _insert(self, draft: Draft, source: Source, within: Within | None) -> TransactionView:
         """Raises OverdraftError, AnotherFeeError, and IntegrityError for a name that is taken."""
-        batch, view = batch_of(draft, legs, source)
+        batch, view = batch_of(draft, source)
         if within is None:
             # The caller that wrote the batch wakes the worker for all transactions in it.
             written = self._group_commit.do(batch)
@@ -234,7 +248,7 @@ def daily_limit_reached() -> ServiceError:
 
 def _write_batches(batches: Sequence[Batch]) -> None:
     assert not database.in_transaction(), "a caller must not get a result whose commit is still to come"
-    # In one order of names, so that two groups cannot wait for each other.
+    # Sort to lock in the same order everywhere, so that two groups cannot deadlock.
     batches = sorted(batches, key=_first_name)
     write_batch(batches[0] if len(batches) == 1 else merged(batches))
 
@@ -321,10 +335,10 @@ _NAMED_DEPOSIT = CompiledQuery(lambda: _named(Transaction.type == TransactionTyp
 
 
 class ProviderReferences:
-    """Derives the names of payments at providers, under the reference key, from those that clients and gateways gave.
+    """Computes provider references: the HMAC of a client's reference, or of a USSD step, under the reference key.
 
-    A request that is repeated after the database lost its commit reaches the provider under the same name as before,
-    and the provider refuses it as a duplicate. Providers keep the names for ever, so the derivation never changes.
+    A request that is repeated after the database lost its commit has the same provider reference, so the provider
+    refuses it as a duplicate. Providers keep references for ever, so the derivation never changes.
     """
 
     def __init__(self, keyring: Keyring) -> None:
@@ -332,17 +346,17 @@ class ProviderReferences:
         self._is_verified = False
 
     def of_request(self, identity: RequestIdentity) -> str:
-        """The name of a request's payment: by USSD that of its place, otherwise that of its reference."""
+        """The provider reference of a request; from the USSD step if it came by USSD."""
         if identity.place is None:
             return self.of_reference(identity.client_id, identity.type, identity.reference)
         return self.of_place(identity.client_id, identity.type, identity.place, identity.place_number)
 
     def of_reference(self, client_id: str, kind: TransactionType, reference: str) -> str:
-        """The name of a client's payment, refund or row of a payout: its `reference` is unique for the client."""
+        """The provider reference of a payment, refund or payout row: its `reference` is unique for the client."""
         return self._derived(client_id, kind, "reference", reference)
 
     def of_place(self, client_id: str, kind: TransactionType, place: Sequence[str], number: int) -> str:
-        """The name of a payment by USSD: `number` counts the payments of one place (`CreateTransaction.place`)."""
+        """The provider reference of a payment by USSD: `number` counts the payments of one `place`."""
         return self._derived(client_id, kind, "place", *place, str(number))
 
     def next_at_place(self, identity: RequestIdentity) -> RequestIdentity:

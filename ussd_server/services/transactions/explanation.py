@@ -162,7 +162,7 @@ _ELSE = {
 
 
 def _next_step(view: TransactionView, *, is_in_review: bool) -> str:
-    """What happens next, empty when the transaction is complete."""
+    """The sentence about the next step; empty when the transaction is complete."""
     if view.type is TransactionType.SETTLEMENT:
         waits = view.status is TransactionStatus.CREATED
         return gettext("the operator records it when the bank has paid") if waits else ""
@@ -185,7 +185,7 @@ def _next_step(view: TransactionView, *, is_in_review: bool) -> str:
 
 
 def _said(view: TransactionView) -> dict[str, str]:
-    """What most sentences name."""
+    """The values that most sentences name."""
     return {
         "amount": written_amount(view.amount_cents),
         "provider": _provider(view),

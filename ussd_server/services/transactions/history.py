@@ -1,8 +1,8 @@
-"""What is written of a transaction: its row, status history, events and money; and its view for clients."""
+"""The rows of a transaction: its own, status history, events and postings; and its view for clients."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from itertools import chain
@@ -73,11 +73,12 @@ _COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A transaction that is not inserted yet, the terms of its fee, and who makes it."""
+    """A transaction that is not inserted yet, the terms of its fee, who makes it, and its legs."""
 
     row: Transaction
     terms: FeeTerms
     made_by: MadeBy
+    legs: Sequence[Leg]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +96,9 @@ class Batch(Postings):
     fees: Rows
 
 
-def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch, TransactionView]:
-    """What is written for a draft, and its view. Money that moves at once makes the transaction succeeded."""
-    row, terms = draft.row, draft.terms
+def batch_of(draft: Draft, source: Source) -> tuple[Batch, TransactionView]:
+    """The rows of a draft, and its view. Money that moves at once makes the transaction succeeded."""
+    row, terms, legs = draft.row, draft.terms, draft.legs
     transaction = values_of(row)
     view = view_of(row, draft.made_by)
     changes, settled = [rows_of_change(row.client_id, view, source, 1, 1)], []
@@ -128,7 +129,7 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
 
 
 def spending_of(row: Transaction, limit_cents: int | None = None) -> Rows:
-    """What a transaction that leaves counts towards the daily limit of the key that pays it.
+    """The amount that an outgoing transaction counts towards the daily limit of its key.
 
     The lower one counts of the key's limit in the database and of `limit_cents`.
     """
@@ -271,12 +272,12 @@ def failure_of(row: Transaction) -> Failure | None:
 
 
 def first_payload(view: TransactionView) -> dict[str, Any]:
-    """What a transaction's first event stores: the record that the API shows (wire contract 3.1), without nulls."""
+    """The payload of a transaction's first event: the record that the API shows (wire contract 3.1), without nulls."""
     return {key: value for key, value in _WRITE(view).items() if value is not None}
 
 
 def later_payload(view: TransactionView) -> dict[str, Any]:
-    """What a later event stores: what differs from the first. `payloads_of` adds the rest."""
+    """The payload of a later event: its difference from the first. `payloads_of` adds the rest."""
     record = first_payload(view).get
     return {key: record(key) for key in _ALWAYS_IN_LATER_EVENTS} | {
         key: value for key in _SET_LATER if (value := record(key))
@@ -306,7 +307,7 @@ def _history_of(row: Transaction) -> tuple[TransactionChange, ...]:
 
 
 def _detail_of(change: StatusChange, *, has_provider: bool, stayed: bool) -> ChangeDetail:
-    """What is known about a change; `stayed`: nothing of the payment left this machine."""
+    """The details of a change; `stayed`: nothing of the payment left this machine."""
     facts: dict[str, Any] = dict(change.provider_call or {})
     if stayed and change.status == TransactionStatus.SUBMITTED:
         # Written before the call, when the request was about to be sent.

@@ -23,7 +23,7 @@ _UNKNOWN: Mapping[str, MadeBy] = MappingProxyType({})
 
 
 def makers_of(rows: Sequence[Transaction]) -> dict[str, MadeBy]:
-    """Who made each transaction, by its id. Four queries at most, none for payers and operators."""
+    """The maker of each transaction, by its id. Four queries at most, none for payers and operators."""
     payouts = _payouts_of({row.payout_id for row in rows if row.payout_id})
     made = {row.created_by for row in payouts}
     # Of a row of a payout, the key and the person of the transaction are those that approved.
@@ -53,7 +53,7 @@ def maker_of(row: Transaction, known: Mapping[str, MadeBy] = _UNKNOWN) -> MadeBy
 
 
 def maker_of_payout(row: Payout, known: Mapping[str, MadeBy] | None = None) -> MadeBy:
-    """Who made a payout; looks the name up where `known` has no names of keys and people by their ids."""
+    """The maker of a payout; queries the name if `known` has no names of keys and people by their ids."""
     if row.operator is not None:
         return MadeBy(MakerKind.OPERATOR, None, row.operator)
     if known is None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from ussd_server.providers.failures import Fault, Retry
 from ussd_server.providers.messages import ProviderName
-from ussd_server.wire import Cents, SignedCents, Sparse, one_of
+from ussd_server.wire import Cents, Length, SignedCents, Sparse, one_of
 
 
 class TransactionType(StrEnum):
@@ -75,6 +75,8 @@ class Source(StrEnum):
 
 
 MAIN_ACCOUNT = "main"
+REFERENCE, DESCRIPTION = Length(1, 64), Length(1, 200)
+"""The bounds of a reference and of a description, wherever one is given."""
 
 _Purpose = Annotated[str, one_of("amount", "fee", "amount_reserved", "fee_reserved", "amount_released", "fee_released")]
 
@@ -105,49 +107,65 @@ class PayingMenu:
     title: str | None = None
 
 
+class Undigested:
+    """Marks a field of a request that is no content: a repeat may have another value."""
+
+
+class AddedLater:
+    """Marks content that a request of 1.0.0 did not have: null is not digested, because stored digests never change."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreateTransaction:
     """Request for a collection, a disbursement or a transfer.
 
     `phone_number` is the subscriber (for a transfer: whose account is debited), `amount_cents` 1 to 99_999_999,
-    `reference` the client's own name for it (1 to 64 characters, unique for the client for ever), `account` is `main`
+    `reference` the client's own name for it (unique for the client for ever), `account` is `main`
     or a subscriber's phone number. `session_id` and `confirmation` name the step of a conversation that requests it;
-    `place` are the names of that conversation and its node that outlast our records: the provider's name for the
-    payment is derived from them. `menu` is the version of the menu that requests it.
+    `place` is gateway, session and node: it identifies the step even after sessions are deleted, and the provider
+    reference is derived from it. `menu` is the version of the menu that requests it.
     `wait` holds the reply up to that many seconds (0 to 25) until the transaction is final.
     """
 
     type: TransactionType
     phone_number: str
     amount_cents: int
-    reference: str
+    reference: Annotated[str, REFERENCE]
     currency: str = "UGX"
     to_phone_number: str | None = None
     provider: str | None = None
     account: str = MAIN_ACCOUNT
-    description: str | None = None
-    metadata: dict[str, Any] | None = None
-    callback_url: str | None = None
-    idempotency_key: str | None = None
-    session_id: str | None = None
-    confirmation: str | None = None
-    place: tuple[str, ...] | None = None
-    menu: PayingMenu | None = None
-    wait: int = 0
+    description: Annotated[str | None, "A description by the client.", DESCRIPTION] = None
+    metadata: Annotated[dict[str, Any] | None, "A JSON object by the client; stored and returned.", Length(0, 4096)] = (
+        None
+    )
+    callback_url: Annotated[
+        str | None,
+        "Where this transaction's events are sent, beside the client's webhooks.",
+        Length(1, 2048, r"https?://[!-~]+"),
+    ] = None
+    idempotency_key: Annotated[str | None, Undigested()] = None
+    session_id: Annotated[str | None, Undigested()] = None
+    confirmation: Annotated[str | None, Undigested()] = None
+    place: Annotated[tuple[str, ...] | None, Undigested()] = None
+    menu: Annotated[PayingMenu | None, Undigested()] = None
+    wait: Annotated[int, Undigested()] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRefund:
     """Request to refund a succeeded collection; `amount_cents` None refunds what is left.
 
-    `reason` has at most 200 characters; people must give one. `wait` holds the reply up to that many seconds (0 to 25)
+    People must give a `reason`. `wait` holds the reply up to that many seconds (0 to 25)
     until the refund is final.
     """
 
     transaction_id: str
-    reference: str
+    reference: Annotated[str, REFERENCE]
     amount_cents: int | None = None
-    reason: str | None = None
+    reason: Annotated[
+        str | None, "Why; it becomes the refund's `description`, and stands in the audit trail.", DESCRIPTION
+    ] = None
     idempotency_key: str | None = None
     wait: int = 0
 

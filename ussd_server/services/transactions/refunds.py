@@ -13,12 +13,12 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
-from ussd_server.runtime import Runtime
-from ussd_server.services.accounts.ledger import hold_legs
+from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.operator_names import require_reason, require_two_people
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.bookings import audited
-from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.messages import (
     UNFINISHED,
@@ -129,7 +129,7 @@ class RefundService:
         return _next_number(find_any(transaction_id))
 
     def preview(self, transaction_id: str, amount_cents: int | None, context: RequestContext) -> RefundPreview:
-        """What a refund of any client's collection would give back now, with its row locked. Raises as `create`."""
+        """The amounts of a refund of any client's collection now, with its row locked. Raises as `create`."""
         context.require_operator()
         original = find_any(transaction_id, locked=True)
         left_cents = left_of(original)
@@ -156,25 +156,6 @@ class RefundService:
             content=content,
         )
 
-        def prepare(identity: RequestIdentity) -> Prepared:
-            amount_cents, provider = self._check(request.amount_cents, original)
-            draft = self._creator.draft(
-                identity,
-                amount_cents,
-                made_by=known_maker(None, context),
-                phone_number=original.phone_number,
-                provider=provider,
-                account=original.account,
-                refund_of=original.id,
-                request_id=context.request_id,
-                key_id=context.caller.key_id,
-                user_id=context.caller.user_id,
-                description=details.reason,
-                metadata=details.metadata,
-                operator=details.operators[0] if details.operators else None,
-            )
-            return draft, hold_legs(draft.row)
-
         @contextmanager
         def within(row: Transaction) -> Iterator[None]:
             with unit_of_work():
@@ -186,7 +167,31 @@ class RefundService:
                 with audited(row, "transaction.refunded", context, details.reason, decided_by):
                     yield
 
-        return self._creator.create(identity, prepare, details.source, within, sending)
+        plan = self._plan(request.amount_cents, original, context, details)
+        return self._creator.create(identity, plan, details.source, within, sending)
+
+    def _plan(
+        self, amount_cents: int | None, original: Transaction, context: RequestContext, details: _Details
+    ) -> Plan | ServiceError:
+        """What a refund gives back of a collection, or why it is refused."""
+        try:
+            amount_cents, provider = self._check(amount_cents, original)
+        except ServiceError as refusal:
+            return refusal
+        columns = DraftColumns(
+            phone_number=original.phone_number,
+            provider=provider,
+            account=original.account,
+            refund_of=original.id,
+            request_id=context.request_id,
+            key_id=context.caller.key_id,
+            user_id=context.caller.user_id,
+            description=details.reason,
+            metadata=details.metadata,
+            operator=details.operators[0] if details.operators else None,
+        )
+        holds = (original.account, PROVIDER_ACCOUNT.format(provider))
+        return Plan(amount_cents, columns, holds, made_by=known_maker(None, context))
 
     def _check(self, amount_cents: int | None, original: Transaction) -> tuple[int, str]:
         """The amount in cents and the name of the provider."""
@@ -216,7 +221,7 @@ def _within_what_is_left(amount_cents: int | None, original: Transaction) -> int
 
 
 def left_of(original: Transaction) -> int:
-    """What refunds have not taken of a collection and do not hold, in cents."""
+    """The part of a collection that no refund has taken or holds, in cents."""
     refunds = Transaction.select(Transaction.amount_cents).where(Transaction.refund_of == original.id, _IS_GIVEN_BACK)
     left_cents: int = original.amount_cents - sum(refund.amount_cents for refund in refunds)
     return left_cents

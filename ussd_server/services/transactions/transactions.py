@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 from ussd_server.clock import attempts
 from ussd_server.context import RequestContext
@@ -15,21 +15,25 @@ from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.runtime import Runtime, Service
-from ussd_server.services.accounts.ledger import hold_legs, legs_of
+from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, of_period, page_of
-from ussd_server.services.sms.receipts import has_receipts, with_receipt
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.sms.receipts import Receipts
 from ussd_server.services.transactions.create import (
-    Prepared,
+    DraftColumns,
+    Plan,
     RequestIdentity,
     TransactionCreator,
     digest_of,
 )
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
+    DESCRIPTION,
     MAIN_ACCOUNT,
+    REFERENCE,
+    AddedLater,
     CreatedTransaction,
     CreateTransaction,
     GetTransaction,
@@ -40,14 +44,15 @@ from ussd_server.services.transactions.messages import (
     TransactionHistory,
     TransactionType,
     TransactionView,
+    Undigested,
 )
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt, is_id
-from ussd_server.wire import Page
+from ussd_server.wire import Page, fields_with
 
 OPERATOR_REFUND = "operator-refund-"
-"""Begins the references of refunds by operators."""
+"""Reserved prefix of references: refunds made by operators."""
 
 SETTLEMENT = "bank/"
 """Begins the references of settlements to the bank; what follows is an id, in those of version 1.0.0 the bank's
@@ -61,14 +66,12 @@ INCOMING = "in/"
 
 _OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 _LOOK_AGAIN_SECONDS = 0.1
-_LONGEST_REFERENCE, _LONGEST_DESCRIPTION = 64, 200
-# What is digested. The names are compared one by one, and how long a request waits changes nothing about it. A field
-# that is added later stays out of the digest where it is null: stored digests never change.
-_CONTENT = tuple(
-    each.name
-    for each in fields(CreateTransaction)
-    if each.name not in ("idempotency_key", "session_id", "confirmation", "place", "menu", "wait")
-)
+_DIGESTED_UNLESS_NULL = fields_with(CreateTransaction, AddedLater)
+_NOT_ALWAYS_DIGESTED = {*_DIGESTED_UNLESS_NULL, *fields_with(CreateTransaction, Undigested)}
+_DIGESTED = tuple(each.name for each in fields(CreateTransaction) if each.name not in _NOT_ALWAYS_DIGESTED)
+# What is a column under the same name is copied, but for what the creator writes and the service chooses.
+_NOT_COPIED = ("type", "amount_cents", "currency", "reference", "provider")
+_COPIED = tuple(name for name in (*_DIGESTED, *_DIGESTED_UNLESS_NULL) if name not in _NOT_COPIED)
 _FILTERS = (
     Transaction.status,
     Transaction.type,
@@ -82,14 +85,15 @@ _OWN = CompiledQuery(
 )
 
 
-class TransactionService(Service):
+class TransactionService:
     """Creates and shows transactions. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        self._tokens, self._replica = runtime.tokens, runtime.replica
+        self._providers, self._guard = runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
-        super().__init__(runtime)
         self._waiting = Bulkhead(runtime.settings.threads // 2)
-        self._creator = creator
+        self._creator, self._receipts = creator, Receipts(runtime)
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
         """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.
@@ -110,7 +114,8 @@ class TransactionService(Service):
             sending = self._creator.gate.admit(way, context, request.menu)
         _refuse_contradictions(request)
         refuse_operators_name(request.reference)
-        content = {name: getattr(request, name) for name in _CONTENT}
+        content = {name: getattr(request, name) for name in _DIGESTED}
+        content |= {name: value for name in _DIGESTED_UNLESS_NULL if (value := getattr(request, name)) is not None}
         identity = RequestIdentity(
             context.client_id,
             request.type,
@@ -123,16 +128,16 @@ class TransactionService(Service):
             content={name: value for name, value in content.items() if name != "provider" or value},
         )
         moves_at_once = request.type is TransactionType.TRANSFER
-        within = with_receipt if moves_at_once and has_receipts(context.client_id, request.type) else None
-        created = self._creator.create(
-            identity, lambda identity: self._prepare(identity, request, context), within=within, sending=sending
-        )
+        has_receipt = moves_at_once and self._receipts.are_written(context.client_id, request.type)
+        within = self._receipts.after if has_receipt else None
+        plan = self._plan(request, context)
+        created = self._creator.create(identity, plan, within=within, sending=sending)
         return self.wait_until_final(created, request.wait, context)
 
     def wait_until_final(
         self, created: CreatedTransaction, seconds: int, context: RequestContext
     ) -> CreatedTransaction:
-        """The transaction as soon as it is final, or as it is after `seconds` (0 to 25) or without a waiting place."""
+        """The transaction once it is final; its current state after `seconds` (0 to 25), or if too many wait."""
         if not seconds:
             return created
         row = self._watch(
@@ -161,37 +166,34 @@ class TransactionService(Service):
             return Page((), None)
         return self._page(replace(request, type=TransactionType.COLLECTION), context)
 
-    def _prepare(self, identity: RequestIdentity, request: CreateTransaction, context: RequestContext) -> Prepared:
-        """The transaction of a request, and its legs: a disbursement reserves its money, a transfer moves it."""
-        if request.callback_url is not None:
-            require_callable(self._guard, "callback_url", request.callback_url)
-        provider, account = None, request.account
-        if request.type is TransactionType.TRANSFER:
-            account = request.phone_number
-        else:
-            provider = self._providers.choose(
-                request.provider, request.phone_number, request.amount_cents, Direction(request.type)
-            ).name
-        draft = self._creator.draft(
-            identity,
-            request.amount_cents,
-            made_by=known_maker(request.menu, context),
-            phone_number=request.phone_number,
-            to_phone_number=request.to_phone_number,
-            provider=provider,
-            account=account,
-            description=request.description,
-            metadata=request.metadata,
-            callback_url=request.callback_url,
+    def _plan(self, request: CreateTransaction, context: RequestContext) -> Plan | ServiceError:
+        """What a request pays, or why it is refused: a disbursement reserves its money, a transfer moves it."""
+        columns = cast("DraftColumns", {name: getattr(request, name) for name in _COPIED})
+        columns |= DraftColumns(
             request_id=context.request_id,
             key_id=context.caller.key_id,
             user_id=context.caller.user_id,
             menu_id=None if request.menu is None else request.menu.menu_id,
             menu_version=None if request.menu is None else request.menu.version,
         )
-        if request.to_phone_number is not None:
-            return draft, legs_of(draft.row, "move", account, request.to_phone_number, fee_from=account)
-        return draft, hold_legs(draft.row) if request.type is TransactionType.DISBURSEMENT else []
+        holds = moves = None
+        try:
+            if request.callback_url is not None:
+                require_callable(self._guard, "callback_url", request.callback_url)
+            if request.to_phone_number is not None:
+                columns["account"] = request.phone_number
+                moves = (request.phone_number, request.to_phone_number)
+            else:
+                provider = self._providers.choose(
+                    request.provider, request.phone_number, request.amount_cents, Direction(request.type)
+                ).name
+                columns["provider"] = provider
+                if request.type is TransactionType.DISBURSEMENT:
+                    holds = (request.account, PROVIDER_ACCOUNT.format(provider))
+        except ServiceError as refusal:
+            return refusal
+        maker = known_maker(request.menu, context)
+        return Plan(request.amount_cents, columns, holds=holds, moves=moves, made_by=maker)
 
     def _page(self, request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
         if not all(is_id(each) for each in (request.payout_id, request.key_id) if each is not None):
@@ -213,14 +215,14 @@ class TransactionService(Service):
             rows = rows.where(Transaction.id.in_(named))
         rows = of_period(rows, Transaction, request.from_at, request.to_at)
         # A client that asks for a reference wants to know whether its request arrived.
-        may_lag = request.reference is None
-        found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, may_lag=may_lag)
+        replica = self._replica if request.reference is None else None
+        found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, replica)
         return Page(views_of(found), next_cursor)
 
     def _watch(
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]
     ) -> Transaction:
-        """The transaction as soon as `is_over` says so, or as it is after `seconds` or without a waiting place."""
+        """The transaction once `is_over`; its current state after `seconds`, or at once if too many requests wait."""
         with self._waiting.place(client_id) as place:
             for _ in attempts(seconds, _LOOK_AGAIN_SECONDS, _LOOK_AGAIN_SECONDS):
                 row = find_row(Transaction, transaction_id)
@@ -257,13 +259,13 @@ def refuse_operators_name(reference: str) -> None:
 
 def require_reference(reference: str) -> None:
     """Raise INVALID_REQUEST unless a reference has 1 to 64 characters that can be printed."""
-    if not 0 < len(reference.strip()) <= len(reference) <= _LONGEST_REFERENCE or not reference.isprintable():
+    if not 0 < len(reference.strip()) <= len(reference) <= REFERENCE.longest or not reference.isprintable():
         raise ServiceError(Code.INVALID_REQUEST, "A reference is needed, of at most 64 characters that can be printed")
 
 
 def require_description(description: str) -> None:
     """Raise INVALID_REQUEST unless a description has at most 200 characters that can be printed."""
-    if len(description) > _LONGEST_DESCRIPTION or not description.isprintable():
+    if len(description) > DESCRIPTION.longest or not description.isprintable():
         raise ServiceError(Code.INVALID_REQUEST, "A description has at most 200 characters that can be printed")
 
 

@@ -32,16 +32,21 @@ from ussd_server.models.ussd import Menu
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import Transport
-from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import is_mail_on, notify_people
 from ussd_server.services.providers.subscribers import SubscriberNames
-from ussd_server.services.sms.outbox import is_sms_on, queue_sms
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.services.subscribers.pins import PinTry, SubscriberPins
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateTransaction, PayingMenu, TransactionType
+from ussd_server.services.transactions.messages import (
+    MAIN_ACCOUNT,
+    REFERENCE,
+    CreateTransaction,
+    PayingMenu,
+    TransactionType,
+)
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.status import Code, ServiceError
 
@@ -49,7 +54,6 @@ log = Logger(__name__)
 
 CALL_SECONDS = 2.5
 STEP_SECONDS = 5.5
-_LONGEST_REFERENCE = 64
 _LOOKUPS = 20
 # How many requests of a process may wait for clients' servers; it has some thousand connections of callers.
 _WAITING_PLACES = 400
@@ -82,7 +86,7 @@ class ActionContext:
         return max(0.0, min(CALL_SECONDS, self.ends_at - time.monotonic()))
 
 
-class Actions(Service):
+class Actions:
     """Runs the actions of menus."""
 
     def __init__(
@@ -93,11 +97,12 @@ class Actions(Service):
         names: SubscriberNames,
         pins: SubscriberPins,
     ) -> None:
+        self._clock, self._keyring, self._outbox = runtime.clock, runtime.keyring, runtime.mail_outbox
         # At most a quarter of all for one client.
-        super().__init__(runtime)
         self._bulkhead = Bulkhead(_WAITING_PLACES, _WAITING_PLACES // 4)
         # As many as there are connections to a provider; one client may use a quarter of them.
         self._lookups = Bulkhead(_LOOKUPS, _LOOKUPS // 4)
+        self._sends_messages = runtime.sms_sender is not None
         self._transactions = transactions
         self._balances = balances
         self._names = names
@@ -162,18 +167,18 @@ class Actions(Service):
         """Write to the owners that this version of the menu sends no money any more, once."""
         menu, client_id = action_context.menu, action_context.context.client_id
         log.warning("a menu sent no money, because its publisher was revoked", client_id=client_id)
-        if not is_mail_on():
+        if not self._outbox.is_on:
             return
         name = Menu.get_by_id(menu.menu_id).name
         about, kind = {"menu": name, "page": f"/console/menus/{name}"}, MailKind.MENU_SENDS_NO_MONEY
         occasion = f"{kind}/{menu.menu_id}/{menu.version}"
         with unit_of_work():
-            notify_people(kind, client_id, about, self._clock.now(), occasion=occasion)
+            self._outbox.notify_people(kind, client_id, about, self._clock.now(), occasion=occasion)
 
     def _send_sms(self, action: SmsAction, action_context: ActionContext) -> ActionOutcome:
         """Queue a message under the name of its step, so that a repeated step sends it once."""
         client_id = action_context.context.client_id
-        if is_sms_on():
+        if self._sends_messages:
             reference = f"ussd/{action_context.facts.session_id}/{action.node}/{action_context.turn}"
             queue_sms(client_id, action.phone_number, action.text, reference, self._clock.now())
         else:
@@ -223,6 +228,6 @@ def _refused(action_context: ActionContext) -> ActionOutcome:
 def payment_reference(session_id: str, confirmation: str) -> str:
     """Return the reference of a payment by USSD: `ussd-{session}-{confirmation}`, at most 64 characters."""
     reference = f"ussd-{session_id}-{confirmation}"
-    if len(reference) <= _LONGEST_REFERENCE:
+    if len(reference) <= REFERENCE.longest:
         return reference
     return f"ussd-{session_id}-{hashlib.sha256(confirmation.encode()).hexdigest()[:22]}"

@@ -7,8 +7,8 @@ from datetime import timedelta
 from ussd_server.context import RequestContext
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime
 from ussd_server.services.pages import matching, of_period, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
 from ussd_server.services.ussd.endings import IS_ACTIVE, view_of, view_with_transcript
 from ussd_server.services.ussd.lookup import find_target
@@ -35,7 +35,7 @@ class UssdService:
     def __init__(self, runtime: Runtime, sessions: Sessions, conversations: Conversations) -> None:
         self._sessions = sessions
         self._conversations = conversations
-        self._tokens = runtime.tokens
+        self._tokens, self._replica = runtime.tokens, runtime.replica
         self._clock = runtime.clock
         self._life = timedelta(seconds=runtime.settings.session_life_seconds)
 
@@ -104,7 +104,7 @@ class UssdService:
         rows = UssdSession.select().where(UssdSession.client_id == context.client_id)
         rows = matching(rows, request, UssdSession.status, UssdSession.phone_number, UssdSession.service_code)
         rows = of_period(rows, UssdSession, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens)
+        found, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens, self._replica)
         return Page(tuple(map(view_of, found)), next_cursor)
 
     def count_open(self, context: RequestContext) -> int:

@@ -13,11 +13,11 @@ from ussd_server.logs import Logger
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, ServiceCode, SmppLink
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.menus import service_code, view_of_code
 from ussd_server.services.menus.messages import AssignCode, CodeView
 from ussd_server.services.pages import find_by_id
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.messages import CachedChannel, ChannelView, CreateChannel
 from ussd_server.services.ussd.smpp_links import SmppLinks, check_options, link_columns
 from ussd_server.status import Code, ServiceError
@@ -34,11 +34,11 @@ _OF_SMPP = {"smpp_url": None, "binds": ()}
 _OPTIONS = ("cumulative", "transliterates", "septets", "ucs2")
 
 
-class ChannelService(Service):
+class ChannelService:
     """Gives every channel a secret path, and service codes to clients."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._limiter, self._vault = runtime.clock, runtime.limiter, runtime.vault
         self._links = SmppLinks(runtime)
         self._cache: dict[bytes, CachedChannel] = {}
         self._has_loaded = False

@@ -10,8 +10,8 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.gateways.messages import Action
 from ussd_server.models.sending import Delivery, Event, PendingEvent
 from ussd_server.models.ussd import ShownOutcome, UssdSession
-from ussd_server.runtime import Runtime
 from ussd_server.services.menus.documents import document_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.messages import (
     DROPPED_OFF,
     EndReason,

@@ -24,7 +24,7 @@ from ussd_server.limits.quota_leases import QuotaLeases
 from ussd_server.logs import Logger, trace_of
 from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
 from ussd_server.services.ussd.lookup import DialLookups, find_session, find_target

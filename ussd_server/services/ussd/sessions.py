@@ -20,14 +20,15 @@ from ussd_server.database.tables import values_of
 from ussd_server.database.unit_of_work import GroupCommit, database, dialect, for_update, unit_of_work
 from ussd_server.gateways.messages import Action
 from ussd_server.logs import current_traceparent
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.navigator import State, Turn
 from ussd_server.menus.text import measure
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.sending import Event
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime, Service
 from ussd_server.security.secrets_file import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.endings import IS_ACTIVE, SessionEndings, end_event, is_as_read
 from ussd_server.services.ussd.lookup import WaitingOutcome, mark_shown
 from ussd_server.services.ussd.messages import EndReason, SessionStatus
@@ -66,7 +67,7 @@ class WriteCondition(StrEnum):
 
 @dataclass(slots=True)
 class StepWrite:
-    """What a step changes.
+    """The changes of a step.
 
     `row` is the session after the step, and its `last_seen_at` the time of the step. `turn_read` and `my_token` are its
     `turn` and `working_token` before the step. `event`, from `new_event`, is set if the session ended, `language` if
@@ -119,14 +120,15 @@ class AnsweredTexts:
         return text[length:].removeprefix("*")
 
 
-class Sessions(Service):
+class Sessions:
     """Reads and writes sessions. A step is one read and one write; a step with actions claims the session first."""
 
     def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._keyring = runtime.clock, runtime.keyring
         # A step that waits for another step of its session looks at the session ten times a second.
-        super().__init__(runtime)
         self._waiting_steps = Bulkhead(100, 25)
         self.endings = SessionEndings(runtime)
+        self.provider_states = ProviderStates(runtime.providers.takes_payments)
         self._idle = timedelta(seconds=runtime.settings.session_idle_seconds)
         self._life = timedelta(seconds=runtime.settings.session_life_seconds)
         self._writes = GroupCommit(write_steps)
@@ -252,7 +254,7 @@ class Sessions(Service):
 
     def state_of(self, row: UssdSession) -> State:
         """Return the engine's state of a session, with the secret entries that its screen may compare."""
-        return State.from_dict(row.state, _digest_of(row, self._digest_key(row), "secret"))
+        return State.from_dict(row.state, _digest_of(row, self._digest_key(row), "secret"), self.provider_states)
 
     def answered(self, row: UssdSession) -> AnsweredTexts:
         """Return the texts that a session has answered."""
@@ -324,9 +326,9 @@ def may_be_paying(row: UssdSession) -> bool:
     return row.working_token is not None and bool(row.state.get("confirmation"))
 
 
-def state_of(row: UssdSession) -> State:
+def state_of(row: UssdSession, providers: ProviderStates) -> State:
     """Return the engine's state of a session."""
-    return State.from_dict(row.state)
+    return State.from_dict(row.state, providers=providers)
 
 
 def _end_event_of(row: UssdSession) -> dict[str, Any] | None:

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.ussd import Channel, SmppBind, SmppLink
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operations.messages import Measure
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.messages import SmppBindView, SmppOptions
 from ussd_server.smpp.bind import BindState
 from ussd_server.smpp.dialects import read_dialect
@@ -55,11 +55,11 @@ class BindReport:
     counts: Mapping[str, int]
 
 
-class SmppLinks(Service):
+class SmppLinks:
     """Reads the links for `ussd-server smpp`, and keeps what it reports on its binds."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._vault, self._leases = runtime.clock, runtime.vault, runtime.leases
         self._drop_offs = runtime.drop_offs
 
     def open_links(self) -> tuple[OpenLink, ...]:

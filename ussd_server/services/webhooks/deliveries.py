@@ -25,8 +25,8 @@ from ussd_server.models.sending import EVENT_FORMAT, Delivery, DeliveryAttempt, 
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due, still_leased
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.events import find_event, payloads_of
 from ussd_server.services.webhooks.messages import DeliveryAttemptView, DeliveryStatus, SentEvent, WebhookHealth
 from ussd_server.services.webhooks.subscriptions import switch_off
@@ -54,13 +54,14 @@ class RetrySchedule:
     lease_seconds: float = 30.0
 
 
-class DeliveryService(Service):
+class DeliveryService:
     """Sends deliveries that are due. Any number of processes may share the work."""
 
     def __init__(
         self, runtime: Runtime, *, transport: Transport | None = None, schedule: RetrySchedule | None = None
     ) -> None:
-        super().__init__(runtime)
+        self._outbox = runtime.mail_outbox
+        self._clock, self._vault, self._leases = runtime.clock, runtime.vault, runtime.leases
         self._slots = runtime.settings.delivery_slots
         self._transport = transport or Transport(runtime.guard, max_connections=self._slots)
         self._schedule = schedule or RetrySchedule()
@@ -161,9 +162,9 @@ class DeliveryService(Service):
             if row.status == DeliveryStatus.DEAD and webhook.url is not None:
                 log.warning("a delivery was given up")
                 if is_gone:
-                    switch_off(webhook, _GONE, now)
+                    switch_off(webhook, _GONE, self._outbox, now)
                 elif now - webhook.failing_since >= _PATIENCE:
-                    switch_off(webhook, _SILENT_FOR_LONG, now)
+                    switch_off(webhook, _SILENT_FOR_LONG, self._outbox, now)
 
     def _next_attempt_at(self, attempts: int, now: datetime) -> datetime:
         # Up to a tenth earlier or later, so that deliveries that failed together are not repeated together.
@@ -265,7 +266,7 @@ class AttemptService:
     """Shows a client what its webhooks were sent and what they answered."""
 
     def of_event(self, event_id: str, context: RequestContext) -> SentEvent:
-        """What was sent of one event: the newest 200 attempts. Raises NOT_FOUND, also for another client's event."""
+        """The newest 200 delivery attempts of one event. Raises NOT_FOUND, also for another client's event."""
         context.require("webhooks:read")
         event = find_event(event_id, context.client_id)
         rows = _attempts().where(Delivery.event_id == event.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -14,8 +14,8 @@ from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.sending import EVENT_FORMAT, Delivery, Event, PendingEvent, Webhook
-from ussd_server.runtime import Service
 from ussd_server.services.pages import find_by_id, of_period, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
@@ -27,7 +27,7 @@ from ussd_server.services.webhooks.messages import (
     Redelivery,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id
+from ussd_server.values import is_id, new_id
 from ussd_server.wire import Page, keys_of, view_of_row
 
 MOST_EVENTS_AT_ONCE = 1000
@@ -50,15 +50,21 @@ _LAST = CompiledQuery(
 )
 
 
-class EventService(Service):
+class EventService:
     """Shows a client its events and sends them again on request."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens, self._replica = runtime.clock, runtime.tokens, runtime.replica
 
     def list(self, request: ListEvents, context: RequestContext) -> Page[EventView]:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""
-        context.require("webhooks:read")
-        rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, Event, request.cursor, request.limit, self._tokens)
+        found, next_cursor = self._page(request, context)
         return Page(event_views(found), next_cursor)
+
+    def list_with_deliveries(self, request: ListEvents, context: RequestContext) -> Page[EventDeliveries]:
+        """As `list`, each event with its deliveries, oldest first."""
+        found, next_cursor = self._page(request, context)
+        return Page(_with_deliveries(found, context.client_id), next_cursor)
 
     def get(self, event_id: str, context: RequestContext) -> EventDeliveries:
         """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
@@ -79,11 +85,26 @@ class EventService(Service):
         event = find_event(event_id, context.client_id)
         return self._redeliver(Event.select().where(Event.id == event.id), context.client_id)
 
+    def redeliver_chosen(self, event_ids: Collection[str], context: RequestContext) -> Redelivery:
+        """Send some of the client's events again, in their order. Unknown ids and other clients' are left out."""
+        context.require("webhooks:write")
+        chosen = Event.id.in_([each for each in event_ids if is_id(each)]), Event.client_id == context.client_id
+        return self._redeliver(Event.select().where(*chosen).order_by(Event.id), context.client_id)
+
     def redeliver_range(self, request: RedeliverEvents, context: RequestContext) -> Redelivery:
         """Send the events of a period again, in their order. INVALID_REQUEST for more than 1000 at a time."""
         context.require("webhooks:write")
         rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
         return self._redeliver(rows.order_by(Event.id).limit(MOST_EVENTS_AT_ONCE + 1), context.client_id)
+
+    def _page(self, request: ListEvents, context: RequestContext) -> tuple[Sequence[Event], str | None]:
+        context.require("webhooks:read")
+        rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
+        if request.delivery is not None:
+            own = Webhook.select(Webhook.id).where(Webhook.client_id == context.client_id)
+            in_state = Delivery.webhook_id.in_(own), Delivery.status == request.delivery.value
+            rows = rows.where(Event.id.in_(Delivery.select(Delivery.event_id).where(*in_state)))
+        return page_of(rows, Event, request.cursor, request.limit, self._tokens, self._replica)
 
     def _redeliver(self, rows: Any, client_id: str) -> Redelivery:
         now = self._clock.now()

@@ -82,13 +82,17 @@ class RotateCallbacks:
 
 @dataclass(frozen=True, slots=True)
 class ListEvents:
-    """A page of events, newest first. `from_at` is included, `to_at` is not."""
+    """A page of events, newest first. `from_at` is included, `to_at` is not.
+
+    `delivery` is `waiting` or `dead`: only events with a delivery to a webhook that is in this state.
+    """
 
     limit: int = 50
     cursor: str | None = None
     type: str | None = None
     from_at: datetime | None = None
     to_at: datetime | None = None
+    delivery: DeliveryStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from ussd_server.database.tables import CompiledQuery
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
 from ussd_server.models.sending import Delivery, Event, PendingEvent, Webhook
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Service
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
 from ussd_server.values import new_id
@@ -20,8 +20,11 @@ _ROWS_AT_ONCE = 500
 _ANY = CompiledQuery(lambda: PendingEvent.select(PendingEvent.event_id).limit(1))
 
 
-class Relay(Service):
+class Relay:
     """Turns events into deliveries. One process at a time does it: two could bring an object's events out of order."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._vault = runtime.clock, runtime.vault
 
     def run(self) -> int:
         """Make the deliveries of some pending events, the oldest first; give how many events there were."""
@@ -85,7 +88,7 @@ def _callback_urls(events: Iterable[Event]) -> dict[str, str]:
 
 
 def _locked_webhooks(client_ids: set[str]) -> list[Webhook]:
-    """The active webhooks of some clients, locked, so that no delivery is concluded until the unit of work ends."""
+    """The active webhooks of some clients, locked: no delivery to them ends before this unit of work."""
     return list(
         for_update(Webhook.select().where(Webhook.client_id.in_(client_ids), Webhook.is_active).order_by(Webhook.id))
     )
@@ -94,7 +97,7 @@ def _locked_webhooks(client_ids: set[str]) -> list[Webhook]:
 def _unfinished(
     webhooks: Iterable[Webhook], events: Iterable[Event]
 ) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """Which queues have a head already, as (webhook, object), and what is on its way already, as (webhook, event)."""
+    """Pairs with an undelivered event: (webhook, object) that must wait, (webhook, event) already queued."""
     waiting = Delivery.select(Delivery.webhook_id, Delivery.object_id, Delivery.event_id).where(
         Delivery.status == DeliveryStatus.WAITING,
         Delivery.webhook_id.in_([webhook.id for webhook in webhooks]),

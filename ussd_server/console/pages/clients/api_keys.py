@@ -134,7 +134,7 @@ def disable_api_key(context: RequestContext, api_key_id: str) -> Any:
     )
 
 
-@console.page("GET", "/api-keys/<api_key_id>", needs="api_keys:list")
+@console.page("GET", "/api-keys/<api_key_id>", needs="api_keys:list", shows="key")
 def show_api_key(context: RequestContext, api_key_id: str) -> str:
     """One key without its secret, and its calls against both limits."""
     return _key_page(api_key_id, context)
@@ -194,7 +194,7 @@ def delete_api_keys(context: RequestContext) -> Any:
     return done(text, "list_api_keys", tone="warn" if outcome.failed else "good")
 
 
-@console.page("GET", "/operator/api-keys/<api_key_id>", who="operator")
+@console.page("GET", "/operator/api-keys/<api_key_id>", who="operator", shows="key")
 def explain_api_key(context: RequestContext, api_key_id: str) -> str:
     """What would happen to a call with a key of any client now, and why."""
     explained = services().key_explanations.explain(api_key_id, context)

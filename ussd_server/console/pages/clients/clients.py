@@ -92,7 +92,7 @@ def list_clients(context: RequestContext) -> Response:
     return show_table("console/system/clients.html", table)
 
 
-@console.page("GET", "/operator/clients/<client_id>", who="operator")
+@console.page("GET", "/operator/clients/<client_id>", who="operator", shows="client")
 def show_client(context: RequestContext, client_id: str) -> str:
     """One client and its service codes."""
     return _client_page(client_id, context, None)
@@ -168,7 +168,7 @@ def create_channel(context: RequestContext) -> Any:
     return _channel_page(channel, channel.gateway_path, context)
 
 
-@console.page("GET", "/operator/channels/<channel_id>", who="operator")
+@console.page("GET", "/operator/channels/<channel_id>", who="operator", shows="channel")
 def show_channel(context: RequestContext, channel_id: str) -> str:
     """One channel, without its secret path."""
     channel = next((one for one in services().channels.list(context) if one.channel_id == channel_id), None)

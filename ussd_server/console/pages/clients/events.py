@@ -15,11 +15,12 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, local_moment
 from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext
+from ussd_server.languages import gettext, marked
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     DeliveryAttemptView,
+    DeliveryStatus,
     DeliveryView,
     EventDeliveries,
     EventView,
@@ -30,18 +31,23 @@ from ussd_server.status import Code, ServiceError
 
 _UNTIL_SENT = timedelta(seconds=10)
 """How long an event may wait for the worker before the page says that it goes to no webhook."""
+_MOST_CHOSEN = 100
+_STATES = marked({"waiting": "Not delivered yet", "dead": "Given up"})
+_WORST_FIRST = (DeliveryStatus.DEAD, DeliveryStatus.WAITING, DeliveryStatus.CANCELLED, DeliveryStatus.DELIVERED)
 _COLUMNS = (
     Column("type", "Type", "code", link=lambda event: url_for("console.show_event", event_id=event.id)),
     Column("created_at", "Written", "moment"),
     Column("reference", "Reference", "reference", value=lambda event: event.data.get("reference")),
     Column("amount", "Amount", "money", value=lambda event: _amount_cents(event)),
     Column("phone_number", "Phone number", "phone", value=lambda event: event.data.get("phone_number")),
+    Column("delivery", "Delivery", "status", value=lambda event: _state_of(event), missing="no webhook"),
     Column("object_id", "About", "id", where="files"),
     Column("sequence", "Number", "number", where="files"),
     Column("id", "Id", "id"),
 )
 _FILTERS = {
     "type": TableFilter("type", "Type", {name: name for name in EVENT_TYPES}),
+    "delivery": TableFilter("delivery", "Delivery", _STATES, read=DeliveryStatus),
     "from_at": TableFilter("from", "From", input_type="datetime-local", read=local_moment),
     "to_at": BEFORE,
 }
@@ -53,10 +59,12 @@ def list_events(context: RequestContext) -> Response:
     table = DataTable(
         "Events, newest first",
         _COLUMNS,
-        pages(services().events.list, ListEvents(**chosen(_FILTERS)), context),
+        pages(services().events.list_with_deliveries, ListEvents(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No event yet",
         empty_text="Each change of a payment writes an event here.",
+        select_name="event_ids" if context.may("webhooks:write") else None,
+        select_value=lambda event: event.id,
     )
     return show_table("console/events/list.html", table, chosen={each.name: each.chosen for each in table.filters})
 
@@ -76,15 +84,29 @@ def redeliver_events(context: RequestContext) -> Any:
     return redirect(f"{url_for('console.list_events')}?{kept}", 303)
 
 
-@console.page("GET", "/events/<event_id>", needs="webhooks:read")
-@console.for_operators("GET", "/operator/events/<event_id>", "event")
+@console.page("POST", "/events/redeliver-chosen", needs="webhooks:write")
+def redeliver_chosen_events(context: RequestContext) -> Any:
+    """Send the events that were chosen in the list again."""
+    outcome = services().events.redeliver_chosen(request.form.getlist("event_ids")[:_MOST_CHOSEN], context)
+    if not outcome.events:
+        return done("No event was sent: choose one or more first.", "list_events", tone="warn")
+    return done(gettext("%(count)s events are sent again.", count=f"{outcome.events:,}"), "list_events")
+
+
+@console.page(
+    "GET", "/events/<event_id>", needs="webhooks:read", shows="event", for_operators="/operator/events/<event_id>"
+)
 def show_event(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     """One event, and each attempt to deliver it."""
     return render_template("console/events/event.html", **_shown(event_id, context), client=client)
 
 
-@console.page("GET", "/events/<event_id>/deliveries", needs="webhooks:read")
-@console.for_operators("GET", "/operator/events/<event_id>/deliveries", "event")
+@console.page(
+    "GET",
+    "/events/<event_id>/deliveries",
+    needs="webhooks:read",
+    for_operators="/operator/events/<event_id>/deliveries",
+)
 def show_event_deliveries(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     """The live part of an event's page."""
     return render_template("console/events/deliveries.html", **_shown(event_id, context), client=client)
@@ -97,6 +119,12 @@ def redeliver_event(context: RequestContext, event_id: str) -> Any:
     return done(
         "The event is sent again to every enabled webhook that takes its type.", "show_event", event_id=event_id
     )
+
+
+def _state_of(event: EventDeliveries) -> str | None:
+    """The worst state of the last delivery to each address; None for an event that no webhook takes."""
+    states = {delivery.url: delivery.status for delivery in event.deliveries}.values()
+    return next((state.value for state in _WORST_FIRST if state in states), None)
 
 
 def _amount_cents(event: EventView) -> int | None:

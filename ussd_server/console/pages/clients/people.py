@@ -64,7 +64,7 @@ def invite_person(context: RequestContext) -> Any:
     return _link_page(gettext("The invitation is ready"), link)
 
 
-@console.page("GET", "/people/<user_id>", needs="team:read")
+@console.page("GET", "/people/<user_id>", needs="team:read", shows="person")
 def show_person(context: RequestContext, user_id: str) -> str:
     """One person and their open logins."""
     person = services().team.show(user_id, context)

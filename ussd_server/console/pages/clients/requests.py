@@ -79,5 +79,5 @@ def _number(text: str) -> int | None:
 
 
 def _key_names(context: RequestContext) -> dict[str, str]:
-    """What people call each key of the client."""
+    """The displayed name of each key of the client."""
     return {key.id: key.name or key.apikey for key in services().key_reader.list(context)}

@@ -87,7 +87,7 @@ def change_webhook(context: RequestContext, webhook_id: str) -> Any:
     )
 
 
-@console.page("GET", "/webhooks/<webhook_id>", needs="webhooks:read")
+@console.page("GET", "/webhooks/<webhook_id>", needs="webhooks:read", shows="webhook")
 def show_webhook(context: RequestContext, webhook_id: str) -> str:
     """One webhook: its health and what it answered lately."""
     webhook = services().webhooks.get(webhook_id, context)

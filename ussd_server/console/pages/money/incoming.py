@@ -45,7 +45,7 @@ def list_incoming(context: RequestContext) -> Response:
     return show_table("console/incoming/list.html", table, attention_count=len(page.items))
 
 
-@console.page("GET", "/operator/incoming/<incoming_id>", who="operator")
+@console.page("GET", "/operator/incoming/<incoming_id>", who="operator", shows="incoming")
 def show_incoming(context: RequestContext, incoming_id: str) -> str:
     """One incoming payment, and how it can end."""
     return _page(incoming_id, context)
@@ -68,7 +68,7 @@ def propose_return(context: RequestContext, incoming_id: str) -> Any:
 
 @console.page("POST", "/operator/differences/<difference_id>/hold", who="operator")
 def hold_difference(context: RequestContext, difference_id: str) -> Any:
-    """Hold a credit of a statement that is not ours."""
+    """Hold a statement's credit that no transaction of ours matches."""
     held = services().held_payments.hold(HoldDifference(difference_id, context.caller.operator or ""), context)
     return done(
         "The payment is held. Assign it to a code, or mark it for return.",

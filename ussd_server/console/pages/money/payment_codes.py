@@ -82,7 +82,7 @@ def create_payment_code(context: RequestContext) -> Any:
     return _save(request.form.get("code", ""), context, is_new=True)
 
 
-@console.page("GET", "/payment-codes/<code>", needs="collection:read")
+@console.page("GET", "/payment-codes/<code>", needs="collection:read", shows="payment_code")
 def show_payment_code(context: RequestContext, code: str) -> str:
     """The sheet of a code, to print and to hang up."""
     shown = services().payment_codes.get(code, context)

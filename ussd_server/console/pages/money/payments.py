@@ -16,7 +16,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.context import RequestContext
 from ussd_server.services.payouts.messages import CreatePayout
-from ussd_server.services.transactions.messages import CreateTransaction, TransactionType
+from ussd_server.services.transactions.messages import CreateTransaction, GetTransaction, TransactionType
 from ussd_server.status import Code, ServiceError
 
 _FAULTS = (*forms.FAULTS, Code.IDEMPOTENCY_KEY_REUSED, Code.TRANSACTION_FAILED)
@@ -26,9 +26,9 @@ _ROW = "1"
 
 
 @console.page("GET", "/collect", needs="transactions:write")
-def new_collection(_: RequestContext) -> str:
-    """The form that asks a payer for a payment."""
-    return _collect_form({"reference": _suggested("collect")})
+def new_collection(context: RequestContext) -> str:
+    """The form that asks a payer for a payment, with `?like=` filled in as that payment was."""
+    return _collect_form({"reference": _suggested("collect")} | _like(context))
 
 
 @console.page("POST", "/collect", needs="transactions:write")
@@ -51,9 +51,9 @@ def create_collection(context: RequestContext) -> Any:
 
 
 @console.page("GET", "/pay", needs="payouts:write")
-def new_payment(_: RequestContext) -> str:
-    """The form that pays one person."""
-    return _pay_form({"reference": _suggested("pay")})
+def new_payment(context: RequestContext) -> str:
+    """The form that pays one person, with `?like=` filled in as that payment was."""
+    return _pay_form({"reference": _suggested("pay")} | _like(context))
 
 
 @console.page("POST", "/pay", needs="payouts:write")
@@ -76,6 +76,19 @@ def create_payment(context: RequestContext) -> Any:
 def _suggested(kind: str) -> str:
     """A reference that no other form gets; it makes a form that is sent twice one payment."""
     return f"{kind}-{forms.today():%Y%m%d}-{token_hex(4)}"
+
+
+def _like(context: RequestContext) -> dict[str, str]:
+    """The fields of the payment that the query names: its number, amount, name and description."""
+    if not (transaction_id := request.args.get("like")):
+        return {}
+    view = services().transactions.get(GetTransaction(transaction_id), context)
+    return {
+        "phone_number": view.phone_number or "",
+        "amount": values.ungrouped(view.amount_cents),
+        "name": str((view.metadata or {}).get("name", "")),
+        "description": view.description or "",
+    }
 
 
 def _typed() -> dict[str, str]:

@@ -53,7 +53,7 @@ from ussd_server.status import Code, ServiceError
 _REFUSALS = (Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE, Code.IDEMPOTENCY_KEY_REUSED)
 """Why an approval, a cancellation or a copy is refused, beside what the form says."""
 _FORM_BYTES = 64 * 1024
-"""What a browser sends around a file."""
+"""Bytes that a browser sends around a file."""
 
 _COLUMNS = (
     Column("created_at", "Created", "moment"),
@@ -99,8 +99,7 @@ _STATE = TableFilter("state", "State", words_of(ItemState), read=ItemState)
 _NAMES = TableFilter("names", "Names", words_of(NameMatch), read=NameMatch)
 
 
-@console.page("GET", "/payouts", needs="payouts:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/payouts")
+@console.page("GET", "/payouts", needs="payouts:read", for_operators="/operator/clients/<client_id>/payouts")
 def list_payouts(context: RequestContext, client: ClientView | None = None) -> Response:
     """The payouts of a client, newest first."""
     table = DataTable(
@@ -173,15 +172,17 @@ def create_payout(context: RequestContext) -> Any:
     )
 
 
-@console.page("GET", "/payouts/<payout_id>", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>", "payout")
+@console.page(
+    "GET", "/payouts/<payout_id>", needs="payouts:read", shows="payout", for_operators="/operator/payouts/<payout_id>"
+)
 def show_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """One payout: its totals, its rows and what can be done with it."""
     return _page(payout_id, context, client)
 
 
-@console.page("GET", "/payouts/<payout_id>/live", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>/live", "payout")
+@console.page(
+    "GET", "/payouts/<payout_id>/live", needs="payouts:read", for_operators="/operator/payouts/<payout_id>/live"
+)
 def show_payout_live(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """The part of a payout's page that refreshes by itself; a new status reloads the page."""
     payout = services().payouts.get(payout_id, context)
@@ -191,8 +192,12 @@ def show_payout_live(context: RequestContext, payout_id: str, client: ClientView
     return response
 
 
-@console.page("GET", "/payouts/<payout_id>/results.csv", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>/results.csv", "payout")
+@console.page(
+    "GET",
+    "/payouts/<payout_id>/results.csv",
+    needs="payouts:read",
+    for_operators="/operator/payouts/<payout_id>/results.csv",
+)
 def download_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:  # noqa: ARG001 - names the file of both
     """Every row with its result, or those of one state, as a file."""
     payout = services().payouts.get(payout_id, context)
@@ -257,13 +262,14 @@ def copy_payout(context: RequestContext, payout_id: str) -> Any:
     )
 
 
-@console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
-@console.for_operators("POST", "/operator/payouts/<payout_id>/cancel", "payout")
+@console.page(
+    "POST", "/payouts/<payout_id>/cancel", needs="payouts:write", for_operators="/operator/payouts/<payout_id>/cancel"
+)
 def cancel_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Any:
     """Cancel what was not sent. The client reads in its audit trail that an operator did it."""
     with _shown_again(payout_id, context, client):
         services().payouts.cancel(CancelPayout(payout_id, request.form.get("note")), context)
-    view = "show_any_payout" if client else "show_payout"
+    view = "show_payout_for_operators" if client else "show_payout"
     return done("What was not sent is cancelled, and its money is free again.", view, payout_id=payout_id)
 
 
@@ -298,7 +304,7 @@ def _page(
 
 
 def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView | None) -> dict[str, Any]:
-    """What the live part of a payout's page shows."""
+    """The values of the live part of a payout's page."""
     return {
         "payout": payout,
         "people": _people(payout, context),
@@ -354,7 +360,7 @@ def _typed_rules() -> list[dict[str, Any]]:
 
 
 def _version_of(payout: PayoutView) -> str:
-    """What the page's actions depend on."""
+    """The conditions of the page's actions."""
     approvals = f"{len(payout.approvals)}-approvals" if payout.status is PayoutStatus.DRAFT else ""
     states = ("final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
     parts = (payout.status.value, approvals, *states)
@@ -363,7 +369,7 @@ def _version_of(payout: PayoutView) -> str:
 
 def _result(item: PayoutItemView) -> str | None:
     """Why a row is not sent or failed, or what to look at before it is sent, in words."""
-    return item.failure.message if item.failure else " ".join(item.problems) or item.warning
+    return gettext(item.failure.message) if item.failure else " ".join(item.problems) or item.warning
 
 
 def _corrections_page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
@@ -378,7 +384,7 @@ def _corrections_page(payout_id: str, context: RequestContext, error: ServiceErr
 
 
 def _corrections() -> dict[int, dict[str, str]]:
-    """What was typed into the fields of each line."""
+    """The entries in the fields of each line."""
     prefix = "phone_number-"
     lines = [name.removeprefix(prefix) for name in request.form if name.startswith(prefix)]
     return {

@@ -167,7 +167,7 @@ def create_reconciliation(context: RequestContext) -> Any:
     return redirect(url_for("console.show_reconciliation", statement_id=statement_id), 303)
 
 
-@console.page("GET", "/operator/reconciliation/<statement_id>", who="operator")
+@console.page("GET", "/operator/reconciliation/<statement_id>", who="operator", shows="statement")
 def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
     """The result of one comparison, with its differences."""
     seen = services().provider_statements.show(statement_id, context)
@@ -216,7 +216,7 @@ def list_differences(context: RequestContext) -> Response:
     return show_table("console/reconciliation/differences.html", table)
 
 
-@console.page("GET", "/operator/differences/<difference_id>", who="operator")
+@console.page("GET", "/operator/differences/<difference_id>", who="operator", shows="difference")
 def show_difference(context: RequestContext, difference_id: str) -> str:
     """One difference and its review."""
     return _difference_page(difference_id, context)
@@ -270,7 +270,7 @@ def propose_closing(context: RequestContext) -> Any:
 
 
 def side(value: int | str | None) -> str | None:
-    """What one side of a difference has: a status, or an amount with its sign."""
+    """The value of one side of a difference: a status, or an amount with its sign."""
     return written_amount(value) if isinstance(value, int) else value
 
 

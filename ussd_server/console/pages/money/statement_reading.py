@@ -56,7 +56,7 @@ def keep_corrections(file: IO[bytes], provider: str, reading: StatementReading, 
 
 
 def known_fields(preview: StatementPreview) -> list[str]:
-    """What each column holds before the operator's corrections, which the form brings along."""
+    """The layout before the operator's corrections, which the form brings along."""
     known = []
     for place, column in enumerate(preview.columns):
         is_same_table = request.form.get(f"heading-{place}") == column.heading

@@ -47,8 +47,7 @@ _REPORT_COLUMNS = (
 )
 
 
-@console.page("GET", "/statements", needs="statements:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/statement")
+@console.page("GET", "/statements", needs="statements:read", for_operators="/operator/clients/<client_id>/statement")
 def show_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The statement of an account for a period, with its balance over time."""
     first, last = _period()
@@ -94,8 +93,9 @@ def _whole(wanted: GetStatement, context: RequestContext) -> StatementView:
     return page
 
 
-@console.page("GET", "/statements/file.csv", needs="statements:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/statement.csv")
+@console.page(
+    "GET", "/statements/file.csv", needs="statements:read", for_operators="/operator/clients/<client_id>/statement.csv"
+)
 def download_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The whole statement as a file."""
     first, last = _period()

@@ -26,9 +26,11 @@ from ussd_server.console.tables import (
 )
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.request_log.messages import ListRequests
 from ussd_server.services.transactions.messages import (
+    REFERENCE,
     CreateRefund,
     GetTransaction,
     ListTransactions,
@@ -40,7 +42,6 @@ from ussd_server.services.transactions.messages import (
 from ussd_server.services.webhooks.messages import DeliveryStatus, EventDeliveries
 from ussd_server.status import Code, ServiceError
 
-_LONGEST_REFERENCE = 64
 # What is wrong with a refund, and refusals of its provider.
 _FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502))
 
@@ -78,8 +79,9 @@ _OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@console.page("GET", "/transactions", needs="transactions:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/transactions")
+@console.page(
+    "GET", "/transactions", needs="transactions:read", for_operators="/operator/clients/<client_id>/transactions"
+)
 def list_transactions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The transactions of a client, newest first."""
     table = DataTable(
@@ -93,7 +95,7 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
     return show_table("console/transactions/list.html", table, client=client)
 
 
-@console.page("GET", "/transactions/<transaction_id>", needs="transactions:read")
+@console.page("GET", "/transactions/<transaction_id>", needs="transactions:read", shows="transaction")
 def show_transaction(context: RequestContext, transaction_id: str) -> str:
     """One transaction: where its money is, and everything that happened to it."""
     return _page(transaction_id, context)
@@ -111,7 +113,7 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     form = request.form
     with shown_again(lambda error: _page(transaction_id, context, error), *_FAULTS_OF_REFUND):
         amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
-        if not 0 < len(reference) <= _LONGEST_REFERENCE:
+        if not 0 < len(reference) <= REFERENCE.longest:
             raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
         wanted = CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
         refund = services().refunds.create(wanted, context)
@@ -121,8 +123,8 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     return done("The refund is on its way to the payer.", "show_transaction", transaction_id=refund_id)
 
 
-@console.page("GET", "/operator/transactions/<transaction_id>", who="operator")
-def show_any_transaction(context: RequestContext, transaction_id: str) -> str:
+@console.page("GET", "/operator/transactions/<transaction_id>", who="operator", shows="transaction")
+def show_transaction_for_operators(context: RequestContext, transaction_id: str) -> str:
     """One transaction of any client: where its money is, and everything that happened to it."""
     shown = _about_any(transaction_id, context)
     proposal = proposal_about(shown["view"].transaction_id, context)
@@ -130,7 +132,7 @@ def show_any_transaction(context: RequestContext, transaction_id: str) -> str:
 
 
 @console.page("GET", "/operator/transactions/<transaction_id>/live", who="operator")
-def show_any_transaction_live(context: RequestContext, transaction_id: str) -> Response:
+def show_transaction_live_for_operators(context: RequestContext, transaction_id: str) -> Response:
     """The part of the page that refreshes by itself."""
     return _live_part(_about_any(transaction_id, context))
 
@@ -155,7 +157,7 @@ def propose_refund(context: RequestContext, transaction_id: str) -> Any:
 
 
 def _about(view: TransactionHistory, context: RequestContext) -> dict[str, Any]:
-    """What the page of one transaction shows, to clients and operators."""
+    """The values of the page of one transaction, for clients and operators."""
     events = services().events.list_of_object(view.transaction_id, context)
     original, payout = None, None
     if view.refund_of is not None:
@@ -191,7 +193,7 @@ def _live_part(shown: dict[str, Any]) -> Response:
 
 
 def _outcome(view: TransactionView) -> str | None:
-    return view.failure.message if view.failure else view.provider_transaction_id
+    return gettext(view.failure.message) if view.failure else view.provider_transaction_id
 
 
 def _metadata(view: TransactionView) -> str | None:
@@ -208,7 +210,7 @@ def _page(transaction_id: str, context: RequestContext, error: ServiceError | No
     shown = _about(services().transactions.get(GetTransaction(transaction_id), context), context)
     view, refunds = shown["view"], shown["refunds"]
     number = f"-{len(refunds) + 1}" if refunds else ""
-    suggested = f"{view.reference[: _LONGEST_REFERENCE - 11]}-refund{number}"
+    suggested = f"{view.reference[: REFERENCE.longest - 11]}-refund{number}"
     return render_template(
         "console/transactions/transaction.html",
         **shown,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from flask import Response, render_template, request, url_for
@@ -17,7 +18,7 @@ from ussd_server.console.forms import FAULTS, done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext
+from ussd_server.languages import gettext, marked
 from ussd_server.services.menus.messages import (
     BindCode,
     CheckMenu,
@@ -47,6 +48,10 @@ _COLUMNS = (
     Column("draft_saved_at", "Draft saved", "moment"),
 )
 
+_EXAMPLES = Path(__file__).parents[3] / "menus" / "examples"
+_EXAMPLE_TITLES = marked(
+    {"savings_group": "A savings group", "school_fees": "School fees", "shop_bill": "A shop's bill"}
+)
 _MOST_EXAMPLES = 5
 _REPLAY_RESULTS = {
     ReplayResult.SAME: "same screens",
@@ -92,22 +97,22 @@ def list_menus(context: RequestContext) -> Response:
 
 @console.page("GET", "/menus/new", needs="menus:write")
 def new_menu(_: RequestContext) -> str:
-    """The form of a new menu."""
-    return render_template("console/menus/new.html", menu_id="", text="", error=None)
+    """The form of a new menu, with `?example=` filled in with one of the shipped ones."""
+    example = request.args.get("example", "")
+    text = (_EXAMPLES / f"{example}.yaml").read_text(encoding="utf-8") if example in _EXAMPLE_TITLES else ""
+    return _new_form(example.replace("_", "-") if text else "", text)
 
 
 @console.page("POST", "/menus/new", needs="menus:write", max_body_bytes=_MOST_BYTES)
 def upload_menu(context: RequestContext) -> Any:
     """Save what was uploaded or typed as the draft of a menu, new or not."""
     menu_id, text = request.form.get("menu_id", "").strip(), _text()
-    with shown_again(
-        lambda error: render_template("console/menus/new.html", menu_id=menu_id, text=text, error=error), *FAULTS
-    ):
+    with shown_again(lambda error: _new_form(menu_id, text, error), *FAULTS):
         services().menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
     return done("The draft is saved. Try it with the phone before you publish it.", "show_menu", menu_id=menu_id)
 
 
-@console.page("GET", "/menus/<menu_id>", needs="menus:read")
+@console.page("GET", "/menus/<menu_id>", needs="menus:read", shows="menu")
 def show_menu(context: RequestContext, menu_id: str) -> str:
     """One menu: its diagram with drop-offs, its check, its scripts and versions."""
     menu = services().menus.get(menu_id, context)
@@ -265,6 +270,10 @@ def replay_sessions(context: RequestContext, menu_id: str) -> Response:
         suggested_from=yesterday.strftime("%Y-%m-%dT%H:%M"),
     )
     return forms.refused(response, error) if error else response
+
+
+def _new_form(menu_id: str, text: str, error: ServiceError | None = None) -> str:
+    return render_template("console/menus/new.html", menu_id=menu_id, text=text, error=error, examples=_EXAMPLE_TITLES)
 
 
 def _editor(menu_id: str, text: str, report: Any, error: ServiceError | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from flask import Response, render_template, request
+from markupsafe import Markup
 from marshmallow import ValidationError
 
 from schemas.messages import Receipts
@@ -16,7 +17,7 @@ from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import PHONE_NUMBER, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.sms.messages import ListSms, SmsStatus, UpdateReceipts
+from ussd_server.services.sms.messages import ListSms, ReceiptPreview, SmsStatus, UpdateReceipts
 from ussd_server.status import Code, ServiceError
 
 _RECEIPTS = {
@@ -66,6 +67,12 @@ def show_receipts(context: RequestContext) -> str:
     return _receipts_page(services().receipts.get(context))
 
 
+@console.page("POST", "/messages/receipts/preview", needs="settings:read")
+def preview_receipts(_: RequestContext) -> str:
+    """How the texts of the form read, and how long they are; a live part of the page."""
+    return _previews({kind: _texts_of(kind) for kind in _RECEIPTS})
+
+
 @console.page("POST", "/messages/receipts", needs="settings:write")
 def save_receipts(context: RequestContext) -> Any:
     """Replace the texts of all receipts by those of the form."""
@@ -79,7 +86,7 @@ def save_receipts(context: RequestContext) -> Any:
     return done("The texts of receipts are saved.", "show_receipts")
 
 
-@console.page("GET", "/messages/<message_id>", needs="messages:read")
+@console.page("GET", "/messages/<message_id>", needs="messages:read", shows="message")
 def show_message(context: RequestContext, message_id: str) -> str:
     """One message."""
     message = services().sms.get(message_id, context)
@@ -93,7 +100,23 @@ def _texts_of(kind: str) -> dict[str, str]:
     return {language.strip(): text for language, text in rows if text}
 
 
+def _previews(receipts: Mapping[str, Mapping[str, str]]) -> str:
+    shown: list[tuple[str, str, ReceiptPreview | None, str]] = []
+    for kind, texts in receipts.items():
+        for language, text in texts.items():
+            try:
+                shown.append((_RECEIPTS[kind], language, services().receipts.preview(text), ""))
+            except ServiceError as error:
+                shown.append((_RECEIPTS[kind], language, None, error.message.rpartition("text: ")[2]))
+    return render_template("console/messages/previews.html", previews=shown)
+
+
 def _receipts_page(receipts: Mapping[str, Mapping[str, str]], error: ServiceError | None = None) -> str:
     return render_template(
-        "console/messages/receipts.html", kinds=_RECEIPTS, receipts=receipts, error=error, is_on=services().sms.is_on
+        "console/messages/receipts.html",
+        kinds=_RECEIPTS,
+        receipts=receipts,
+        previews=Markup(_previews(receipts)),  # noqa: S704 - a template made it
+        error=error,
+        is_on=services().sms.is_on,
     )

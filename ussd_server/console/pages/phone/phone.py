@@ -31,7 +31,7 @@ _KEYS = ("1 ", "2 abc", "3 def", "4 ghi", "5 jkl", "6 mno", "7 pqrs", "8 tuv", "
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What the phone can dial. `version` None is the draft."""
+    """An entry that the phone can dial. `version` None is the draft."""
 
     value: str
     title: str
@@ -159,7 +159,6 @@ def _page(
         menu_languages=languages,
         now=services().clock.now(),
         written=encrypt_field(call.written()),
-        is_sandbox=services().settings.is_sandbox,
         may_dial=services().handsets.may_dial(context),
         phone_number=call.phone_number,
         messages=_messages(call.phone_number, context) if target and target.code and services().sms.is_on else None,
@@ -214,7 +213,7 @@ def _languages(target: _Target, context: RequestContext) -> list[str]:
 
 
 def _targets(context: RequestContext) -> list[_Target]:
-    """What the client can dial: its codes with a published menu, where the person may, then every draft."""
+    """The client's codes with a published menu, if the person may dial them, then every draft."""
     menus = services().menus.list(context)
     may_dial = services().handsets.may_dial(context)
     coded = [

@@ -9,7 +9,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import PERIOD, PHONE_NUMBER, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext
+from ussd_server.languages import gettext, marked
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.menus.messages import ReplayItem, ReplayMenu
 from ussd_server.services.transactions.messages import GetTransaction, TransactionView
@@ -19,12 +19,13 @@ from ussd_server.status import ServiceError
 _COLUMNS = (
     Column("created_at", "When", "moment", link=lambda seen: link_to("session", seen.session_id)),
     Column("phone_number", "Phone number", "phone"),
-    Column("service_code", "Code", "code"),
-    Column("menu_id", "Menu"),
+    Column("service_code", "Code", "phone"),
+    Column("menu_id", "Menu", "word"),
     Column("status", "Status", "status"),
     Column("node", "Last node", "code"),
     Column("turn", "Entries", "number"),
-    Column("end_reason", "Why it ended", value=lambda seen: (seen.end_reason or "").replace("_", " ")),
+    Column("ended", "Why it ended", "word", value=lambda seen: _shortly(seen), where="page"),
+    Column("end_reason", "Why it ended", where="files"),
     Column("transaction_id", "Payment", "id", where="files"),
     Column("session_id", "Id", "id", where="files"),
 )
@@ -36,6 +37,21 @@ _FILTERS = {
     **PERIOD,
 }
 
+# What the subscriber did, or what happened.
+_SHORTLY = marked(
+    {
+        EndReason.LAST_SCREEN: "Came to the end",
+        EndReason.NOT_DELIVERED: "Was not delivered",
+        EndReason.HUNG_UP: "Hung up",
+        EndReason.ABANDONED: "Left without answer",
+        EndReason.REDIALLED: "Dialled again",
+        EndReason.IDLE: "No answer in time",
+        EndReason.TOO_LONG: "Took too long",
+        EndReason.TOO_MANY_TURNS: "Too many entries",
+        EndReason.DELETED: "Ended by your program",
+        EndReason.KEY_DELETED: "Its API key was deleted",
+    }
+)
 _WHY = {
     EndReason.LAST_SCREEN: "The menu came to its last screen.",
     EndReason.NOT_DELIVERED: "The gateway could not deliver the last screen to the phone.",
@@ -50,8 +66,7 @@ _WHY = {
 }
 
 
-@console.page("GET", "/sessions", needs="ussd:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/sessions")
+@console.page("GET", "/sessions", needs="ussd:read", for_operators="/operator/clients/<client_id>/sessions")
 def list_sessions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The sessions of a client, newest first."""
     table = DataTable(
@@ -65,8 +80,9 @@ def list_sessions(context: RequestContext, client: ClientView | None = None) -> 
     return show_table("console/sessions/list.html", table, client=client)
 
 
-@console.page("GET", "/sessions/<session_id>", needs="ussd:read")
-@console.for_operators("GET", "/operator/sessions/<session_id>", "session")
+@console.page(
+    "GET", "/sessions/<session_id>", needs="ussd:read", shows="session", for_operators="/operator/sessions/<session_id>"
+)
 def show_session(context: RequestContext, session_id: str, client: ClientView | None = None) -> str:
     """One session. With `replay` in its address, people of its client also see how it would go in the menu's draft."""
     seen = services().api_sessions.get(session_id, context)
@@ -97,6 +113,10 @@ def _payment(seen: SessionView, context: RequestContext) -> TransactionView | No
 def _replayed(seen: SessionView, context: RequestContext) -> ReplayItem:
     (item,) = services().replays.replay(ReplayMenu(seen.menu_id, (seen.session_id,)), context)
     return item
+
+
+def _shortly(seen: SessionView) -> str | None:
+    return None if seen.end_reason is None else _SHORTLY[EndReason(seen.end_reason)]
 
 
 def _why(seen: SessionView) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from flask import Response
 
 from ussd_server.api.requests import services
+from ussd_server.console.actions import action_in_words
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, pages, show_table
@@ -19,6 +20,7 @@ from ussd_server.values import written_amount
 _OBJECT = Column(
     "object_name", "Object", "reference", link=lambda event: link_to(event.object_kind or "", event.page_id)
 )
+_DID = Column("did", "Action", "sentence", value=lambda event: action_in_words(event.action), where="page")
 _DETAILS = (
     Column("details", "Reason", "sentence", value=lambda event: _details(event), where="page"),
     Column("amount", "Amount", "money", where="files"),
@@ -29,7 +31,8 @@ _DETAILS = (
 _COLUMNS = (
     Column("created_at", "When", "moment"),
     Column("who", "Who", value=lambda event: _who(event)),
-    Column("action", "Action", "code"),
+    _DID,
+    Column("action", "Action", "code", where="files"),
     _OBJECT,
     *_DETAILS,
     Column("object_id", "Id", "id"),
@@ -40,7 +43,8 @@ _COLUMNS = (
 _COLUMNS_OF_OPERATORS = (
     Column("created_at", "When", "moment"),
     Column("operator", "Who", value=lambda event: event.operator or _who_without_account(event)),
-    Column("action", "Action", "code"),
+    _DID,
+    Column("action", "Action", "code", where="files"),
     replace(_OBJECT, value=lambda event: event.object_name or event.object_id),
     *_DETAILS,
     Column("client", "Client", link=lambda event: link_to("client", event.client_id)),
@@ -79,7 +83,7 @@ def list_operator_actions(context: RequestContext) -> Response:
 
 
 def _action_filter(context: RequestContext) -> TableFilter:
-    return TableFilter("action", "Action", {each: each for each in services().audit.actions(context)})
+    return TableFilter("action", "Action", {each: action_in_words(each) for each in services().audit.actions(context)})
 
 
 def _details(event: AuditEventView) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import redirect, render_template, url_for
+from flask import redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import NO_PAGE, console
@@ -24,7 +24,7 @@ QUEUES = {
     "ussd_mails_overdue_seconds": ("The worker is behind with mails by", "s"),
     "ussd_sessions_active": ("Open USSD sessions", ""),
 }
-"""What waits: the gauge, what people call it, and its unit."""
+"""Waiting work: the gauge, its displayed name, and its unit."""
 
 
 @console.page("GET", "", who="person")
@@ -77,6 +77,11 @@ def refuse_unknown_form(_: RequestContext, anything: str) -> str:  # noqa: ARG00
     raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 
+def _days() -> int:
+    """Of how many days the sums are: as the address says, else of today."""
+    return {"7": 7, "30": 30}.get(request.args.get("days", ""), 1)
+
+
 def _figures(context: RequestContext) -> dict[str, Any]:
     webhooks = services().webhooks.list(context).items
     unclear = ListTransactions(status=TransactionStatus.AMBIGUOUS, limit=100)
@@ -89,6 +94,7 @@ def _figures(context: RequestContext) -> dict[str, Any]:
     bad_webhooks = [each for each in webhooks if each.failing_since or not each.is_active]
     return {
         "recent": services().recent_payments.get(context),
+        "sums": services().recent_payments.sums(_days(), context),
         "balance": services().balances.get(None, context),
         "open_sessions": services().api_sessions.count_open(context),
         "states": states,
@@ -117,7 +123,7 @@ def _next_steps(context: RequestContext) -> dict[str, Any] | None:
     if has_key is not False and has_paid:
         return None
     codes = services().menus.codes(context)
-    return {"has_key": has_key, "has_paid": has_paid, "codes": codes, "is_sandbox": services().settings.is_sandbox}
+    return {"has_key": has_key, "has_paid": has_paid, "codes": codes}
 
 
 def _waiting(context: RequestContext) -> dict[str, Any]:
@@ -137,6 +143,7 @@ def _waiting(context: RequestContext) -> dict[str, Any]:
         "proposals": proposals,
         **counts,
         "recent": services().recent_payments.get(context),
+        "sums": services().recent_payments.sums(_days(), context),
         "states": states,
         "attention_count": troubles + (not has_worker) + bool(proposals) + sum(map(bool, counts.values())),
     }

@@ -47,7 +47,7 @@ def search_all_clients(context: RequestContext) -> Any:
     return _answer(services().search.find, _COLUMNS_OF_OPERATORS, (*KINDS, "incoming"), context)
 
 
-@console.page("GET", "/subscribers/<phone_number>", needs="transactions:read")
+@console.page("GET", "/subscribers/<phone_number>", needs="transactions:read", shows="subscriber")
 def show_subscriber(context: RequestContext, phone_number: str) -> str:
     """The history of a phone number, newest first."""
     wanted = GetHistory(phone_number, cursor=request.args.get("cursor"))
@@ -106,7 +106,7 @@ def _request_page(request_id: str, context: RequestContext) -> str | None:
 def _hits(
     find: Callable[[Search, RequestContext], SearchReply], wanted: Search, context: RequestContext
 ) -> tuple[SearchHit, ...]:
-    """What has the whole value; else what has the number, the amount or the part that the text may mean."""
+    """Objects with the whole value; else those with the number, the amount or the part that the text may mean."""
     if hits := find(wanted, context).items:
         return hits
     number = forms.phone_number(wanted.q)

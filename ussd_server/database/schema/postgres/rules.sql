@@ -85,15 +85,9 @@ CREATE TRIGGER transactions_begin BEFORE INSERT ON transactions
 CREATE FUNCTION guard_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (
-        NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents,
-        NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference,
-        NEW.idempotency_key, NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of,
-        NEW.created_at, NEW.key_id, NEW.origin
+        fixed(NEW, transactions)
     ) IS DISTINCT FROM (
-        OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents,
-        OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference,
-        OLD.idempotency_key, OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of,
-        OLD.created_at, OLD.key_id, OLD.origin
+        fixed(OLD, transactions)
     ) THEN
         RAISE EXCEPTION 'what a transaction promised is never edited' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
@@ -147,8 +141,7 @@ BEGIN
 END $$;
 
 CREATE TRIGGER incoming_payments_promise BEFORE UPDATE ON incoming_payments
-    FOR EACH ROW WHEN ((NEW.id, NEW.provider, NEW.provider_transaction_id, NEW.amount_cents, NEW.received_at)
-        IS DISTINCT FROM (OLD.id, OLD.provider, OLD.provider_transaction_id, OLD.amount_cents, OLD.received_at)
+    FOR EACH ROW WHEN ((fixed(NEW, incoming_payments)) IS DISTINCT FROM (fixed(OLD, incoming_payments))
         OR (OLD.status <> 'held'
             AND (NEW.status, NEW.transaction_id) IS DISTINCT FROM (OLD.status, OLD.transaction_id)))
     EXECUTE FUNCTION guard_incoming_payment();
@@ -160,27 +153,13 @@ BEGIN
 END $$;
 
 CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items
-    FOR EACH ROW WHEN ((
-        NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.amount_text, NEW.provider,
-        NEW.reference, NEW.description, NEW.name, NEW.is_ready, NEW.problems
-    ) IS DISTINCT FROM (
-        OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.amount_text, OLD.provider,
-        OLD.reference, OLD.description, OLD.name, OLD.is_ready, OLD.problems
-    )
+    FOR EACH ROW WHEN ((fixed(NEW, payout_items)) IS DISTINCT FROM (fixed(OLD, payout_items))
     OR (OLD.transaction_id IS NOT NULL
         AND (NEW.transaction_id IS DISTINCT FROM OLD.transaction_id OR NEW.fee_cents IS DISTINCT FROM OLD.fee_cents)))
     EXECUTE FUNCTION guard_payout_item();
 
 CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
-    FOR EACH ROW WHEN ((
-        NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
-        NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people,
-        NEW.created_at, NEW.send_at
-    ) IS DISTINCT FROM (
-        OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
-        OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people,
-        OLD.created_at, OLD.send_at
-    )
+    FOR EACH ROW WHEN ((fixed(NEW, payouts)) IS DISTINCT FROM (fixed(OLD, payouts))
     OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS DISTINCT FROM OLD.items_digest)
     OR (OLD.approved_by IS NOT NULL AND NEW.approved_by IS DISTINCT FROM OLD.approved_by)
     OR (OLD.approved_at IS NOT NULL AND (NEW.approved_at, NEW.key_id) IS DISTINCT FROM (OLD.approved_at, OLD.key_id))

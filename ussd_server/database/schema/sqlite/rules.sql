@@ -108,17 +108,7 @@ CREATE TRIGGER transactions_begin BEFORE INSERT ON transactions WHEN NEW.status 
 BEGIN SELECT RAISE(ABORT, 'a transaction begins as created'); END;
 
 CREATE TRIGGER transactions_promise BEFORE UPDATE ON transactions
-WHEN (
-        NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents,
-        NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference,
-        NEW.idempotency_key, NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of,
-        NEW.created_at, NEW.key_id, NEW.origin
-    ) IS NOT (
-        OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents,
-        OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference,
-        OLD.idempotency_key, OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of,
-        OLD.created_at, OLD.key_id, OLD.origin
-    )
+WHEN (fixed(NEW, transactions)) IS NOT (fixed(OLD, transactions))
 BEGIN SELECT RAISE(ABORT, 'what a transaction promised is never edited'); END;
 
 CREATE TRIGGER transactions_final BEFORE UPDATE OF status ON transactions
@@ -144,32 +134,19 @@ BEGIN INSERT INTO idempotency_keys (client_id, key, transaction_id, created_at)
 
 -- What came in stays as it was reported. A held payment is booked or returned once; both are final.
 CREATE TRIGGER incoming_payments_promise BEFORE UPDATE ON incoming_payments
-WHEN (NEW.id, NEW.provider, NEW.provider_transaction_id, NEW.amount_cents, NEW.received_at)
-        IS NOT (OLD.id, OLD.provider, OLD.provider_transaction_id, OLD.amount_cents, OLD.received_at)
+WHEN (fixed(NEW, incoming_payments)) IS NOT (fixed(OLD, incoming_payments))
     OR (OLD.status <> 'held' AND (NEW.status, NEW.transaction_id) IS NOT (OLD.status, OLD.transaction_id))
 BEGIN SELECT RAISE(ABORT, 'what came in is never edited'); END;
 
 -- The judged columns of a payout's rows stay as the approver saw them.
-CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items WHEN (
-        NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.amount_text, NEW.provider,
-        NEW.reference, NEW.description, NEW.name, NEW.is_ready, NEW.problems
-    ) IS NOT (
-        OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.amount_text, OLD.provider,
-        OLD.reference, OLD.description, OLD.name, OLD.is_ready, OLD.problems
-    )
+CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items
+WHEN (fixed(NEW, payout_items)) IS NOT (fixed(OLD, payout_items))
     OR (OLD.transaction_id IS NOT NULL
         AND (NEW.transaction_id IS NOT OLD.transaction_id OR NEW.fee_cents IS NOT OLD.fee_cents))
 BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END;
 
-CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts WHEN (
-        NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
-        NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people,
-        NEW.created_at, NEW.send_at
-    ) IS NOT (
-        OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
-        OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people,
-        OLD.created_at, OLD.send_at
-    )
+CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
+WHEN (fixed(NEW, payouts)) IS NOT (fixed(OLD, payouts))
     OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS NOT OLD.items_digest)
     OR (OLD.approved_by IS NOT NULL AND NEW.approved_by IS NOT OLD.approved_by)
     OR (OLD.approved_at IS NOT NULL AND (NEW.approved_at, NEW.key_id) IS NOT (OLD.approved_at, OLD.key_id))

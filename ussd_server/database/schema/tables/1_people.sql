@@ -57,9 +57,9 @@ CREATE TABLE logins (
 CREATE INDEX logins_user ON logins (user_id) WHERE ended_at IS NULL;
 
 CREATE TABLE api_keys (
-    id uuid PRIMARY KEY,
-    client_id uuid NOT NULL REFERENCES clients (id),
-    apikey text NOT NULL UNIQUE,
+    id uuid PRIMARY KEY, -- fixed
+    client_id uuid NOT NULL REFERENCES clients (id), -- fixed
+    apikey text NOT NULL UNIQUE, -- fixed
     secret_sealed bytea NOT NULL,
     secret_digest bytea NOT NULL,
     digest_key_id text NOT NULL,
@@ -75,7 +75,7 @@ CREATE TABLE api_keys (
     people text,
     previous_people text,
     name text,
-    created_by uuid,
+    created_by uuid, -- fixed
     allowed_addresses text,
     daily_limit_cents bigint CHECK (daily_limit_cents > 0),
     last_used_address text
@@ -145,21 +145,21 @@ CREATE INDEX proposals_open ON proposals (id) WHERE decided_at IS NULL;
 CREATE UNIQUE INDEX proposals_one_open ON proposals (action, object_id) WHERE decided_at IS NULL;
 
 CREATE TABLE audit_events (
-    id uuid PRIMARY KEY,
-    client_id uuid REFERENCES clients (id),
-    user_id uuid,
-    actor text NOT NULL,
-    action text NOT NULL,
-    object_id text,
-    address text NOT NULL,
-    request_id text NOT NULL,
-    created_at timestamptz NOT NULL,
-    operator text,
-    reason text,
-    key_id uuid,
-    amount_cents bigint,
-    phone_number text,
-    decided_by text
+    id uuid PRIMARY KEY, -- fixed
+    client_id uuid REFERENCES clients (id), -- fixed
+    user_id uuid, -- fixed
+    actor text NOT NULL, -- fixed
+    action text NOT NULL, -- fixed
+    object_id text, -- fixed
+    address text NOT NULL, -- fixed
+    request_id text NOT NULL, -- fixed
+    created_at timestamptz NOT NULL, -- fixed
+    operator text, -- fixed
+    reason text, -- fixed
+    key_id uuid, -- fixed
+    amount_cents bigint, -- fixed
+    phone_number text, -- fixed
+    decided_by text -- fixed
 );
 CREATE INDEX audit_events_newest ON audit_events (client_id, id);
 CREATE INDEX audit_events_of_action ON audit_events (client_id, action, id);

@@ -3,32 +3,32 @@
 -- The fill factor leaves space in each page: an update of columns without an index writes the new version of the row
 -- there (a HOT update).
 CREATE TABLE transactions (
-    id uuid PRIMARY KEY,
-    client_id uuid NOT NULL REFERENCES clients (id),
-    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'transfer', 'refund', 'deposit', 'settlement')),
+    id uuid PRIMARY KEY, -- fixed
+    client_id uuid NOT NULL REFERENCES clients (id), -- fixed
+    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'transfer', 'refund', 'deposit', 'settlement')), -- fixed
     status text NOT NULL
         CHECK (status IN ('created', 'submitted', 'pending', 'ambiguous', 'succeeded', 'failed', 'reversed')),
-    phone_number text,
-    to_phone_number text,
-    amount_cents bigint NOT NULL CHECK (amount_cents > 0),
-    fee_cents bigint NOT NULL CHECK (fee_cents >= 0),
-    currency text NOT NULL CHECK (currency = 'UGX'),
-    account text NOT NULL,
-    provider text,
-    provider_reference uuid UNIQUE,
+    phone_number text, -- fixed
+    to_phone_number text, -- fixed
+    amount_cents bigint NOT NULL CHECK (amount_cents > 0), -- fixed
+    fee_cents bigint NOT NULL CHECK (fee_cents >= 0), -- fixed
+    currency text NOT NULL CHECK (currency = 'UGX'), -- fixed
+    account text NOT NULL, -- fixed
+    provider text, -- fixed
+    provider_reference uuid UNIQUE, -- fixed
     provider_transaction_id text,
-    reference text NOT NULL,
-    idempotency_key text,
-    request_digest text NOT NULL,
+    reference text NOT NULL, -- fixed
+    idempotency_key text, -- fixed
+    request_digest text NOT NULL, -- fixed
     failure_code text,
     late boolean NOT NULL,
-    session_id uuid,
-    confirmation text,
-    refund_of uuid REFERENCES transactions (id),
-    description text,
-    metadata text,
-    callback_url text,
-    created_at timestamptz NOT NULL,
+    session_id uuid, -- fixed
+    confirmation text, -- fixed
+    refund_of uuid REFERENCES transactions (id), -- fixed
+    description text, -- fixed by transactions_fixed
+    metadata text, -- fixed by transactions_fixed
+    callback_url text, -- fixed by transactions_fixed
+    created_at timestamptz NOT NULL, -- fixed
     updated_at timestamptz NOT NULL,
     asked_at timestamptz,
     ask_attempts integer NOT NULL,
@@ -44,9 +44,9 @@ CREATE TABLE transactions (
     review_note text,
     request_id text,
     traceparent text,
-    payout_id uuid,
-    key_id uuid,
-    origin text NOT NULL DEFAULT 'client' CHECK (origin IN ('client', 'ussd', 'payer')),
+    payout_id uuid, -- fixed by transactions_payout
+    key_id uuid, -- fixed
+    origin text NOT NULL DEFAULT 'client' CHECK (origin IN ('client', 'ussd', 'payer')), -- fixed
     CHECK ((failure_code IS NOT NULL) = (status = 'failed')),
     CHECK ((completed_at IS NOT NULL) = (status IN ('succeeded', 'failed', 'reversed'))),
     CHECK (due_at IS NOT NULL OR review_opened_at IS NOT NULL OR completed_at IS NOT NULL)
@@ -192,7 +192,7 @@ CREATE TABLE history_digests (
 
 -- Where a client's money is settled to, and on which terms. Unconfirmed accounts get nothing.
 CREATE TABLE bank_accounts (
-    client_id uuid PRIMARY KEY REFERENCES clients (id),
+    client_id uuid PRIMARY KEY REFERENCES clients (id), -- fixed
     bank text,
     number text,
     name text,
@@ -207,15 +207,15 @@ CREATE TABLE bank_accounts (
 
 -- The letters with which the payment codes of a client begin. No prefix begins another, so each code has one owner.
 CREATE TABLE payment_code_prefixes (
-    client_id uuid PRIMARY KEY REFERENCES clients (id),
-    prefix text NOT NULL UNIQUE
+    client_id uuid PRIMARY KEY REFERENCES clients (id), -- fixed
+    prefix text NOT NULL UNIQUE -- fixed
 ); -- by key
 
 -- What payers type as the reason of a payment: upper-case letters and digits, beginning with the client's prefix.
 CREATE TABLE payment_codes (
-    id uuid PRIMARY KEY,
-    client_id uuid NOT NULL REFERENCES clients (id),
-    code text NOT NULL UNIQUE,
+    id uuid PRIMARY KEY, -- fixed
+    client_id uuid NOT NULL REFERENCES clients (id), -- fixed
+    code text NOT NULL UNIQUE, -- fixed
     description text NOT NULL,
     account text NOT NULL,
     amount_cents bigint CHECK (amount_cents > 0),
@@ -224,7 +224,7 @@ CREATE TABLE payment_codes (
     expires_at timestamptz,
     single_use boolean NOT NULL,
     used_at timestamptz,
-    created_at timestamptz NOT NULL,
+    created_at timestamptz NOT NULL, -- fixed
     updated_at timestamptz NOT NULL
 ); -- by key
 CREATE INDEX payment_codes_newest ON payment_codes (client_id, id);
@@ -232,10 +232,10 @@ CREATE INDEX payment_codes_newest ON payment_codes (client_id, id);
 -- Payments that payers made by themselves, as providers reported them. Each receipt is here once: booked as a
 -- transaction, held for the operators, or marked for return.
 CREATE TABLE incoming_payments (
-    id uuid PRIMARY KEY,
-    provider text NOT NULL,
-    provider_transaction_id text NOT NULL,
-    amount_cents bigint NOT NULL CHECK (amount_cents > 0),
+    id uuid PRIMARY KEY, -- fixed
+    provider text NOT NULL, -- fixed
+    provider_transaction_id text NOT NULL, -- fixed
+    amount_cents bigint NOT NULL CHECK (amount_cents > 0), -- fixed
     code text,
     phone_number text,
     name text,
@@ -246,7 +246,7 @@ CREATE TABLE incoming_payments (
     difference_id uuid,
     decided_by text,
     reason text,
-    received_at timestamptz NOT NULL,
+    received_at timestamptz NOT NULL, -- fixed
     updated_at timestamptz NOT NULL,
     CHECK ((status = 'booked') = (transaction_id IS NOT NULL)),
     UNIQUE (provider, provider_transaction_id)

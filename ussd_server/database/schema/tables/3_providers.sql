@@ -1,21 +1,21 @@
 -- Payouts, providers, and the comparison with their statements.
 
 CREATE TABLE payouts (
-    id uuid PRIMARY KEY,
-    client_id uuid NOT NULL REFERENCES clients (id),
-    reference text NOT NULL,
-    description text,
+    id uuid PRIMARY KEY, -- fixed
+    client_id uuid NOT NULL REFERENCES clients (id), -- fixed
+    reference text NOT NULL, -- fixed
+    description text, -- fixed
     status text NOT NULL CHECK (status IN ('draft', 'approved', 'running', 'completed', 'cancelled')),
-    request_digest text NOT NULL,
-    item_count integer NOT NULL CHECK (item_count > 0),
-    ready_count integer NOT NULL CHECK (ready_count >= 0),
-    invalid_count integer NOT NULL CHECK (invalid_count >= 0),
-    total_amount_cents bigint NOT NULL CHECK (total_amount_cents >= 0),
+    request_digest text NOT NULL, -- fixed
+    item_count integer NOT NULL CHECK (item_count > 0), -- fixed
+    ready_count integer NOT NULL CHECK (ready_count >= 0), -- fixed
+    invalid_count integer NOT NULL CHECK (invalid_count >= 0), -- fixed
+    total_amount_cents bigint NOT NULL CHECK (total_amount_cents >= 0), -- fixed
     total_fee_cents bigint NOT NULL CHECK (total_fee_cents >= 0),
-    created_by uuid NOT NULL,
+    created_by uuid NOT NULL, -- fixed
     approved_by uuid,
     request_id text,
-    created_at timestamptz NOT NULL,
+    created_at timestamptz NOT NULL, -- fixed
     updated_at timestamptz NOT NULL,
     approved_at timestamptz,
     cancelled_at timestamptz,
@@ -23,12 +23,12 @@ CREATE TABLE payouts (
     due_at timestamptz,
     leased_until timestamptz,
     lease_token text,
-    people text,
+    people text, -- fixed
     items_digest text,
     draft_digest text,
     approval_digest text,
     replaced_by uuid REFERENCES payouts (id) DEFERRABLE INITIALLY DEFERRED,
-    send_at timestamptz,
+    send_at timestamptz, -- fixed
     reserved_at timestamptz,
     needs_money_at timestamptz,
     key_id uuid,
@@ -52,20 +52,20 @@ CREATE INDEX payouts_newest ON payouts (client_id, id);
 CREATE INDEX payouts_due ON payouts (due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE payout_items (
-    payout_id uuid NOT NULL REFERENCES payouts (id),
-    line integer NOT NULL CHECK (line > 0),
-    phone_number text,
-    amount_cents bigint,
-    amount_text text,
+    payout_id uuid NOT NULL REFERENCES payouts (id), -- fixed
+    line integer NOT NULL CHECK (line > 0), -- fixed
+    phone_number text, -- fixed
+    amount_cents bigint, -- fixed
+    amount_text text, -- fixed
     fee_cents bigint,
-    provider text,
-    reference text,
-    description text,
-    name text,
+    provider text, -- fixed
+    reference text, -- fixed
+    description text, -- fixed
+    name text, -- fixed
     name_match text CHECK (name_match IN ('same', 'similar', 'different', 'unknown')),
     registered_name text,
-    is_ready boolean NOT NULL,
-    problems text,
+    is_ready boolean NOT NULL, -- fixed
+    problems text, -- fixed
     transaction_id uuid REFERENCES transactions (id),
     PRIMARY KEY (payout_id, line),
     CHECK ((problems IS NULL) = is_ready),

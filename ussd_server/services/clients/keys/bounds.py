@@ -19,12 +19,12 @@ _BOUNDS = ("scopes", "expires_at", "allowed_addresses", "daily_limit_cents")
 
 
 def setters_of(columns: Mapping[str, Any], role: str) -> dict[str, str]:
-    """Who set the bounds of a new key: for each column that bounds it, the role of its maker."""
+    """The setters of a new key's bounds: for each column that bounds it, the role of its maker."""
     return {name: role for name in _BOUNDS if columns.get(name) is not None}
 
 
 def setters_after(row: ApiKey, changed: Mapping[str, Any], role: str) -> dict[str, str]:
-    """Who set the bounds of a key after a change by this role. A bound that is narrowed further keeps its setter."""
+    """The setters of a key's bounds after a change by this role. A bound that is narrowed further keeps its setter."""
     setters = {name: _setter(row, name) for name in _BOUNDS if getattr(row, name) is not None}
     for name in setters_of(changed, role):
         if name not in setters or is_below(setters[name], role):

@@ -1,4 +1,4 @@
-"""What would happen to a call with an API key now, and why."""
+"""Explains whether a call with an API key would be accepted now."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from ussd_server.context import RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.sending import Event
-from ussd_server.runtime import Service
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.clients.keys.messages import KeyAnswer, KeyExplanation
 from ussd_server.services.pages import of_period
+from ussd_server.services.runtime import Runtime
 from ussd_server.values import is_id, iso_milliseconds
 
 _AUDIT_PRECISION = timedelta(milliseconds=1)
 
 
-class KeyExplanationService(Service):
+class KeyExplanationService:
     """Explains to the operator what happens to calls with a key. Counts no call."""
 
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._limiter = runtime.clock, runtime.limiter
+
     def explain(self, id_or_apikey: str, context: RequestContext) -> KeyExplanation:
-        """What would happen to a call with this key and its right secret now."""
+        """Explains whether a call with this key and its right secret would be accepted now."""
         context.require_operator()
         column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
         if row := ApiKey.get_or_none(column == id_or_apikey):
@@ -84,7 +87,7 @@ def _deletion_of(id_or_apikey: str) -> tuple[str, str, datetime] | None:
 
 
 def _actor(action: str, client_id: str, object_id: str, at: datetime) -> str | None:
-    """Who did this at that moment, None when the audit trail does not show it."""
+    """The actor at that moment; None when the audit trail does not show it."""
     rows = (
         AuditEvent.select(AuditEvent, User.email)
         .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")

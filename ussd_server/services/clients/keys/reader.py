@@ -10,7 +10,6 @@ from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, KeySpending
-from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.key_cache import KeyCache
@@ -26,6 +25,7 @@ from ussd_server.services.clients.keys.messages import (
 from ussd_server.services.pages import find_by_id, require_row
 from ussd_server.services.people import people_behind
 from ussd_server.services.request_log.requests import RequestLogService
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, kampala_day
@@ -35,11 +35,12 @@ _SOON = timedelta(days=7)
 _MAY_NOT = "Insufficient permissions"
 
 
-class ApiKeyReader(Service):
+class ApiKeyReader:
     """Shows a client's keys to people who may see them, and secrets to people who may list them."""
 
     def __init__(self, runtime: Runtime, requests: RequestLogService) -> None:
-        super().__init__(runtime)
+        self._clock, self._limiter, self._vault = runtime.clock, runtime.limiter, runtime.vault
+        self._key_cache = runtime.key_cache
         self._requests = requests
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
@@ -122,7 +123,7 @@ class ApiKeyReader(Service):
         )
 
     def own(self, context: RequestContext) -> OwnKey:
-        """What the calling key may do, and what is left of its limits."""
+        """The rights of the calling key, and what is left of its limits."""
         row = ApiKey.get_or_none(ApiKey.id == context.caller.key_id)
         if row is None:
             # The key was deleted since the call was authenticated.

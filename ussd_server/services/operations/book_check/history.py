@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ussd_server.database.fixed_columns import fixed_columns
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.providers.failures import FAILURES
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.settlement.outcomes import REVIEW_RETRACTED
-from ussd_server.services.transactions.messages import UNFINISHED
+from ussd_server.services.transactions.messages import UNFINISHED, TransactionView
 from ussd_server.services.webhooks.messages import EVENT_TYPES
 from ussd_server.values import new_id_floor, shillings
 
@@ -43,14 +44,17 @@ FOLLOWERS: dict[str, set[str]] = {
     "failed": {"succeeded"},
     "succeeded": {"reversed"},
 }
-# The fields of a transaction that its events show and that never change, except amounts and metadata; as text on both
-# databases.
-_FIXED = (
-    "reference", "type", "phone_number", "to_phone_number", "currency", "account", "provider", "provider_reference",
-    "session_id", "description", "created_at", "refund_of", "payout_id", "origin",
-)  # fmt: skip
+# Compared as numbers and as an object.
+_NOT_AS_TEXT = ("amount_cents", "fee_cents", "metadata")
+_SHOWN = [
+    each
+    for each in fixed_columns("transactions")
+    if each.column in TransactionView.__annotations__ and each.column not in _NOT_AS_TEXT
+]
+# The fields of a transaction that its events show and that never change.
+_FIXED = tuple(each.column for each in _SHOWN if not each.is_added)
 # Events of 1.0.0 do not show these.
-_LATER = ("request_id",)
+_LATER = ("request_id", *(each.column for each in _SHOWN if each.is_added))
 _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
     "amount_cents", "fee_cents", "metadata", "same_money_as",

@@ -13,8 +13,8 @@ import orjson
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.operations import HistoryDigest
 from ussd_server.models.transactions import StatusChange, Transaction
-from ussd_server.runtime import Service
 from ussd_server.security.key_ring import Vault
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import is_audit_day_signed, sign_audit_day
 from ussd_server.values import iso_milliseconds, new_id_floor
 
@@ -36,8 +36,11 @@ _OF_CHANGE = (
 )  # fmt: skip
 
 
-class HistoryDigests(Service):
+class HistoryDigests:
     """Writes the digest of each day once it is over."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._vault = runtime.clock, runtime.vault
 
     def write(self) -> int:
         """Write the missing digests of past days; return their number. The first digest of all is yesterday's."""

@@ -233,7 +233,7 @@ _RULES_OF_TRANSACTIONS = {
         SELECT paid.id FROM transactions AS paid
             LEFT JOIN payout_items AS item ON item.transaction_id = paid.id AND item.payout_id = paid.payout_id
         WHERE paid.id > :low AND paid.id <= :high AND paid.payout_id IS NOT NULL AND item.payout_id IS NULL
-            AND NOT (paid.status = 'failed' AND paid.failure_code = 'CANCELLED' AND paid.asked_at IS NULL
+            AND NOT (paid.asked_at IS NULL AND (paid.late OR paid.status = 'failed' AND paid.failure_code = 'CANCELLED')
                 AND EXISTS (SELECT 1 FROM payouts WHERE payouts.id = paid.payout_id AND withdrawn_at IS NOT NULL))""",
 }
 TRANSACTION_RULES = {

@@ -15,7 +15,8 @@ from peewee import JOIN, chunked, fn
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.statements import ClosedDay, DifferenceInStatement, StatementDifference
-from ussd_server.models.transactions import Transaction, counts_elsewhere
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.gates.receipts import is_given_back
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.reconciliation.days.lines import DayLine, lines_of
 from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT
@@ -87,11 +88,12 @@ class DayBridge:
 def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime) -> DayBridge:
     """Compute the bridge of a day from the statements that cover it.
 
-    `closed_at` is when the day is or was closed: earlier days that were closed by then have late changes.
+    `closed_at` is when the day is or was closed: earlier days that were closed by then have late changes, and what is
+    given back later still counts on the day.
     """
     begin, end = bounds_of_day(day)
     steps, content, theirs_cents = _Steps(), sha256(), 0
-    payments = _amounts_of(provider, begin, end)
+    payments = _amounts_of(provider, begin, end, closed_at)
     for name, cents in payments.items():
         content.update(orjson.dumps((name, cents)))
     paired: dict[str, Verdict] = {}
@@ -111,8 +113,10 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
     for line, ended_at in _with_their_ends(abroad):
         steps.add(step_between(line.at, ended_at, begin, end), -line.cents)
     unpaired = {name: cents for name, cents in payments.items() if name not in paired}
-    alone = _payments(unpaired, provider, begin, end)
-    dated = _dates_of_lines(alone, day, coverage)
+    alone = _payments(unpaired, provider, begin, end, closed_at)
+    given_back = _given_back(provider, begin, end)
+    names = {each.id: each.id for each in alone} | {each.id: each.counted_id for each in given_back}
+    dated = _dates_of_lines(alone, names, day, coverage)
     differences = _differences(coverage.statement_ids, begin, end, paired.keys() | dated.keys())
     content.update(orjson.dumps([tuple(row) for row in differences]))
     missing = []
@@ -121,8 +125,12 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
             missing.append(each)
         else:
             steps.add(step, each.signed_cents, late_for=late_for)
+    late = [payment for payment in given_back if payment.closed_day is not None]
+    for payment in late:
+        content.update(orjson.dumps((payment.id, -payment.cents)))
+        steps.add(LATE_CHANGE, -payment.cents, late_for=payment.closed_day or "")
     return DayBridge(
-        sum(payments.values()),
+        sum(payments.values()) - sum(payment.cents for payment in late),
         theirs_cents,
         steps.in_order(),
         tuple(missing),
@@ -183,16 +191,18 @@ def step_between(dated: datetime, ended_at: datetime | None, *midnights: datetim
     return TIMING if is_near else OTHER_DAY
 
 
-def _amounts_of(provider: str, begin: datetime, end: datetime) -> dict[str, int]:
+def _amounts_of(provider: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, int]:
     """The signed cents of our payments that became final on a day, in the order of their ids."""
     rows: Any = Transaction.select(Transaction.id, Transaction.type, Transaction.amount_cents)
-    rows = rows.where(ended_within(provider, begin, end)).order_by(Transaction.id).tuples().iterator()
+    rows = rows.where(ended_within(provider, begin, end, closed_at)).order_by(Transaction.id).tuples().iterator()
     return {name: cents if kind == TransactionType.COLLECTION else -cents for name, kind, cents in rows}
 
 
-def _payments(amounts: Mapping[str, int], provider: str, begin: datetime, end: datetime) -> list[DayPayment]:
+def _payments(
+    amounts: Mapping[str, int], provider: str, begin: datetime, end: datetime, closed_at: datetime
+) -> list[DayPayment]:
     """Some payments of a day, with what is needed of those that have no line on it."""
-    paid_at = _paid_at(provider, begin, end) if amounts else {}
+    paid_at = _paid_at(provider, begin, end, closed_at) if amounts else {}
     found = []
     for names in chunked(amounts, _AT_ONCE):
         rows: Any = Transaction.select(
@@ -209,20 +219,55 @@ def _payments(amounts: Mapping[str, int], provider: str, begin: datetime, end: d
     return found
 
 
-def ended_within(provider: str, begin: datetime, end: datetime) -> Any:
-    """The condition on what succeeded at a provider on a day, by its end here."""
+class _GivenBack(NamedTuple):
+    """A payer's payment whose money counted as that of our collection from a day on.
+
+    `closed_day` is its own day, if that was closed with it before; else None.
+    """
+
+    id: str
+    counted_id: str
+    cents: int
+    closed_day: str | None
+
+
+def _given_back(provider: str, begin: datetime, end: datetime) -> list[_GivenBack]:
+    """The payers' payments that were given back on a day, in the order of their ids."""
+    counted = Transaction.alias("collection")
+    rows: Any = (
+        Transaction.select(
+            Transaction.id, counted.id, Transaction.amount_cents, Transaction.completed_at, counted.completed_at
+        )
+        .join(counted, on=(counted.same_money_as == Transaction.id))
+        .where(is_given_back(), Transaction.provider == provider)
+        .where(counted.id == Transaction.same_money_as, counted.completed_at >= begin, counted.completed_at < end)
+        .where(counted.client_id.in_(Client.select(Client.id)))
+        .order_by(Transaction.id)
+        .tuples()
+    )
+    found = [(*row[:3], kampala_day(row[3]), row[4]) for row in rows]
+    days = ClosedDay.select().where(ClosedDay.provider == provider, ClosedDay.day.in_({row[3] for row in found}))
+    closed = {row.day: row.closed_at for row in days}
+    return [
+        _GivenBack(name, counted_id, cents, day if day in closed and closed[day] < given_back_at else None)
+        for name, counted_id, cents, day, given_back_at in found
+    ]
+
+
+def ended_within(provider: str, begin: datetime, end: datetime, moment: datetime) -> Any:
+    """The condition on what succeeded at a provider on a day, by its end here, and was not given back by a moment."""
     return (
         (Transaction.completed_at >= begin)
         & (Transaction.completed_at < end)
         & (Transaction.provider == provider)
         & Transaction.status.in_(SUCCESSFUL)
-        & ~counts_elsewhere()
+        & ~is_given_back(moment)
         & Transaction.type.in_(AT_PROVIDERS)
         & Transaction.client_id.in_(Client.select(Client.id))
     )
 
 
-def _paid_at(provider: str, begin: datetime, end: datetime) -> dict[str, datetime]:
+def _paid_at(provider: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, datetime]:
     """When payers paid what was booked on a day, by transaction: as the till said, else by the statement's line."""
     rows: Any = (
         IncomingPayment.select(
@@ -235,7 +280,7 @@ def _paid_at(provider: str, begin: datetime, end: datetime) -> dict[str, datetim
             JOIN.LEFT_OUTER,
             on=(DifferenceInStatement.difference_id == IncomingPayment.difference_id),
         )
-        .where(ended_within(provider, begin, end), Transaction.origin == Origin.PAYER)
+        .where(ended_within(provider, begin, end, closed_at), Transaction.origin == Origin.PAYER)
         .group_by(IncomingPayment.transaction_id, IncomingPayment.paid_at)
         .tuples()
     )
@@ -259,15 +304,16 @@ def _with_their_ends(lines: Sequence[DayLine]) -> Iterator[tuple[DayLine, dateti
         yield from ((line, ends.get(line.transaction_id)) for line in some)
 
 
-def _dates_of_lines(alone: Sequence[DayPayment], day: date, coverage: Coverage) -> dict[str, datetime]:
-    """The dates of the lines that payments have on other days, by payment."""
+def _dates_of_lines(
+    alone: Sequence[DayPayment], names: Mapping[str, str], day: date, coverage: Coverage
+) -> dict[str, datetime]:
+    """The dates of the lines that payments have on other days, by payment; `names` are the payments of lines."""
     if not alone:
         return {}
-    names = {each.id for each in alone}
     days = {date.fromisoformat(each.began_on) for each in alone} | {day}
     near = {(each + step * _DAY).isoformat() for each in days for step in (-1, 0, 1)} - {day.isoformat()}
     return {
-        line.transaction_id: line.at
+        names[line.transaction_id]: line.at
         for line in lines_of(coverage.statement_ids, near)
         if line.is_pair and line.transaction_id in names
     }

@@ -1,4 +1,4 @@
-"""What statements cover: a day is compared with all lines of all statements that cover it."""
+"""Coverage of days: a day is compared with all lines of all statements that cover it."""
 
 from __future__ import annotations
 

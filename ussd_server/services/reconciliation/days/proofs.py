@@ -85,7 +85,7 @@ def _closed_day(row: DayProof) -> ClosedDay:
 
 
 def _signed(row: DayProof, closed: ClosedDay) -> bytes:
-    """What the digest covers: all of the closed day and of its proof."""
+    """The content of the digest: all of the closed day and of its proof."""
     values = [closed.__data__, {name: value for name, value in row.__data__.items() if name != "digest"}]
     signed = [[(name, _plain(each[name])) for name in sorted(each)] for each in values]
     return b"closed day\0" + orjson.dumps(signed)

@@ -1,4 +1,4 @@
-"""What a process has one of, and every service is made from."""
+"""The shared parts of a process, passed to every service."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ussd_server.clock import Clock
+    from ussd_server.database.servers import Replica
     from ussd_server.limits.limiter import Limiter
     from ussd_server.outbound.addresses import AddressGuard
     from ussd_server.providers.http.shared_tokens import SharedTokens
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ussd_server.services.clients.auth import LastUses
     from ussd_server.services.clients.key_cache import KeyCache
     from ussd_server.services.leases import Leases
+    from ussd_server.services.mail.outbox import MailOutbox
     from ussd_server.services.menus.replays import DropOffs
     from ussd_server.services.operations.heartbeat import Heartbeat
     from ussd_server.services.providers.providers import Providers, ProviderSwitches
@@ -30,13 +32,14 @@ if TYPE_CHECKING:
 class Runtime:
     """The clock, the keys, the connections and the shared state of a process. The database is open.
 
-    `sms_sender` is None where no messages are sent. `within_pace` counts one more call of a provider, and returns False
-    when its rate is used up. `at_kill_point` is called with the name of every point at which fault tests may end the
-    process.
+    `replica` is None where every list is read from the primary, `sms_sender` where no messages are sent. `within_pace`
+    counts one more call of a provider, and returns False when its rate is used up. `at_kill_point` is called with the
+    name of every point at which fault tests may end the process.
     """
 
     settings: Settings
     clock: Clock
+    replica: Replica | None
     keyring: Keyring
     vault: Vault
     tokens: Tokens
@@ -52,6 +55,7 @@ class Runtime:
     switches: ProviderSwitches
     providers: Providers
     sms_sender: Sender | None
+    mail_outbox: MailOutbox
     drop_offs: DropOffs
     leases: Leases
     heartbeat: Heartbeat
@@ -67,16 +71,7 @@ class Runtime:
         self.outages.close()
         self.providers.close()
         self.shared_tokens.close()
+        if self.replica is not None:
+            self.replica.close()
         if self.sms_sender is not None:
             self.sms_sender.close()
-
-
-class Service:
-    """What a runtime makes: it knows the parts of the runtime that several services use."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._tokens, self._limiter = runtime.clock, runtime.tokens, runtime.limiter
-        self._vault, self._keyring, self._key_cache = runtime.vault, runtime.keyring, runtime.key_cache
-        self._providers, self._references, self._guard = runtime.providers, runtime.references, runtime.guard
-        self._leases, self._heartbeat, self._wake_worker = runtime.leases, runtime.heartbeat, runtime.wake_up.send
-        self._within_pace, self._at_kill_point = runtime.within_pace, runtime.at_kill_point

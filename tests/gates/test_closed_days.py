@@ -1,0 +1,81 @@
+"""A day that was closed stays proven when our collection is credited later instead of a payer's payment of that day."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.gates.test_same_money import HASHED, PAYER, RECEIPT, seen
+from tests.gates.ways_in import CENTS, SECOND, SHILLINGS, Enquired, World
+from tests.services.reconciliation.days import at_hour, close, end_reviews, store
+from tests.services.reconciliation.statement_files import kampala, with_balances
+from tests.support.books import check_everything
+from ussd_server.values import KAMPALA
+
+
+@pytest.fixture
+def day(clock: MovableClock) -> date:
+    at_hour(clock, 12)
+    return clock.now().astimezone(KAMPALA).date() + timedelta(days=1)
+
+
+@pytest.fixture
+def ours(world: World, clock: MovableClock, day: date) -> Enquired:
+    """A collection of the day, whose money a payer's payment has on a statement that covers the day."""
+    lines = [_other_line(world, "before")]
+    at_hour(clock, 9)
+    made = Enquired(world, "public", PAYER, RECEIPT)
+    made.prepare()
+    at_hour(clock, 11)
+    world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED, at=clock.now())
+    lines.append(made.line(RECEIPT, ""))
+    at_hour(clock, 10)
+    lines.append(_other_line(world, "after"))
+    clock.advance(86_400)
+    store(world.services, with_balances(lines))
+    end_reviews(world.services)
+    return made
+
+
+def _other_line(world: World, receipt: str) -> list[str]:
+    values = [receipt, "", kampala(world.clock.now()), "Successful", "Payment"]
+    return [*values, "FRI:256770000009/MSISDN", "FRI:41000001/MM", "1,000.00", "UGX", "0", ""]
+
+
+def _violations(world: World) -> list[object]:
+    return list(check_everything(vault=world.services.runtime.vault))
+
+
+def test_a_closed_day_stays_proven_and_the_later_day_counts_the_money_once(
+    world: World, clock: MovableClock, day: date, ours: Enquired
+) -> None:
+    assert close(world.services, day, SECOND).ours_cents == CENTS
+    at_hour(clock, 9)
+    opening = _other_line(world, "earlier")
+    at_hour(clock, 9)
+    ours.report()
+    given_back_on = clock.now().astimezone(KAMPALA).date()
+    assert seen(world, ours.row.same_money_as).status == "reversed"
+    assert _violations(world) == []
+    at_hour(clock, 8)
+    store(world.services, with_balances([opening, _other_line(world, "later")]))
+    end_reviews(world.services)
+    later = close(world.services, given_back_on, SECOND)
+    assert (later.ours_cents, later.theirs_cents) == (0, 0)
+    assert [(step.verdict, step.count, step.amount_cents, step.late_for) for step in later.bridge] == [
+        ("late_change", 2, 0, day.isoformat())
+    ]
+    assert _violations(world) == []
+
+
+def test_a_day_that_was_open_when_the_money_changed_counts_its_line_on_the_day_of_the_collection(
+    world: World, clock: MovableClock, day: date, ours: Enquired
+) -> None:
+    at_hour(clock, 9)
+    ours.report()
+    closed = close(world.services, day, SECOND)
+    assert (closed.ours_cents, closed.theirs_cents) == (0, CENTS)
+    assert [(step.verdict, step.amount_cents) for step in closed.bridge] == [("other_day", -CENTS)]
+    assert _violations(world) == []

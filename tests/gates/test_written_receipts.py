@@ -1,0 +1,67 @@
+"""A receipt is one however it is written and whenever it is learnt."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gates.two_records import PAYER, RECEIPT, main_of
+from tests.gates.ways_in import CENTS, WAYS, Enquired, World
+from tests.support.books import check_everything
+from tests.support.money import operator
+from ussd_server.context import operator_context
+from ussd_server.models.transactions import Transaction
+from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.gates.receipts import WayIn
+from ussd_server.services.search.messages import Search
+from ussd_server.services.transactions.messages import ListTransactions, Source
+
+
+@pytest.mark.parametrize("written", ["mt90001", "MT90001", "MT 90001", "MT\u200b90001", "ＭＴ９０００１", "MT–90-001"])
+def test_a_receipt_is_the_same_however_it_is_written(world: World, written: str) -> None:
+    first = world.notify("Mt90001", PAYER)
+    assert world.notify(written, PAYER) == first
+    assert main_of(world.client.id) == 2 * CENTS
+
+
+def test_a_reference_of_the_bank_is_the_same_however_it_is_written(world: World) -> None:
+    pair = [WAYS[WayIn.SETTLEMENT](world, f"of {written}", PAYER, written) for written in ("FT26", "ft-26")]
+    for each in pair:
+        each.prepare()
+    for each in pair:
+        each.report()
+    settlements = Transaction.select().where(Transaction.type == "settlement").order_by(Transaction.id)
+    assert [each.status for each in settlements] == ["succeeded", "created"]
+
+
+@pytest.mark.parametrize("written", [RECEIPT, "3100 0000-041", "31000000041\u200b"])
+def test_a_payment_is_found_by_its_receipt_however_it_is_written(world: World, ours: Enquired, written: str) -> None:
+    ours.report()
+    found = world.services.transactions.list(
+        ListTransactions(provider_transaction_id=written), operator_context(world.client.id)
+    )
+    assert [each.transaction_id for each in found.items] == [ours.transaction_id]
+    hits = world.services.search.find(Search(written), operator()).items
+    assert [hit.id for hit in hits] == [ours.transaction_id]
+
+
+def test_a_second_receipt_of_one_collection_is_free_for_another(world: World, ours: Enquired) -> None:
+    ours.report()
+    row = ours.row
+    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R2", amount_cents=CENTS)
+    world.settlement.conclude(row.id, world.provider.pace, answer, Source.POLL, world.clock.now())
+    assert ours.row.provider_transaction_id == RECEIPT
+    second = Enquired(world, "public-2", "+256772000009", "R2")
+    second.prepare()
+    second.report()
+    assert main_of(world.client.id) == 3 * CENTS
+    assert check_everything() == []
+
+
+def test_a_collection_learns_its_receipt_after_its_success(world: World, ours: Enquired) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id=RECEIPT, amount_cents=CENTS)
+    world.settlement.conclude(ours.transaction_id, world.provider.pace, answer, Source.POLL, world.clock.now())
+    assert world.notify(RECEIPT, PAYER).transaction_id == ours.transaction_id
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []

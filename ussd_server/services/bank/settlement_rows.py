@@ -1,0 +1,78 @@
+"""The rows of settlements: which wait, the bank account that each keeps, and the row of a line of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from peewee import fn
+
+from ussd_server.database.unit_of_work import for_update
+from ussd_server.models.ledger import BankAccount
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.bank.files import bad_line, names_account
+from ussd_server.services.bank.messages import DueSettlement, SettlementLine
+from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus, TransactionType
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id, written_amount
+
+IS_SETTLEMENT = Transaction.type == TransactionType.SETTLEMENT
+WAITS = IS_SETTLEMENT & (Transaction.status == TransactionStatus.CREATED)
+
+
+def settled_since(client_id: str, until: datetime) -> int:
+    """What was reserved or paid for the bank since a moment, or waited for the bank then, and did not come back."""
+    since = Transaction.completed_at.is_null() | (Transaction.completed_at >= until)
+    settled = Transaction.status.in_((TransactionStatus.CREATED, TransactionStatus.SUCCEEDED))
+    sums = Transaction.select(fn.SUM(Transaction.amount_cents))
+    return int(sums.where(Transaction.client_id == client_id, IS_SETTLEMENT, settled, since).scalar() or 0)
+
+
+def account_parts(account: BankAccount | DueSettlement) -> dict[str, str]:
+    """The parts of a bank account, which a settlement keeps in its metadata."""
+    return {"bank": str(account.bank), "number": str(account.number), "name": str(account.name)}
+
+
+def locked_settlement(settlement_id: str) -> Transaction:
+    """A settlement, locked. NOT_FOUND for an unknown one."""
+    if is_id(settlement_id):
+        rows = for_update(Transaction.select().where(Transaction.id == settlement_id, IS_SETTLEMENT))
+        if row := rows.first():
+            found: Transaction = row
+            return found
+    raise ServiceError(Code.NOT_FOUND, "Settlement not found")
+
+
+def settlement_of(line: SettlementLine) -> Transaction:
+    """The settlement of a line, locked: recorded as the line says, or to be recorded so. Raises INVALID_REQUEST."""
+    try:
+        row = locked_settlement(line.settlement_id)
+    except ServiceError:
+        row = None
+    if row is None or row.client_id != line.client_id:
+        raise line_refusal("settlement_id: Is not a settlement of the client.")
+    if row.amount_cents != line.amount_cents:
+        raise line_refusal(f"amount: The settlement is of {written_amount(row.amount_cents)}.")
+    if row.status in SUCCESSFUL and row.provider_transaction_id == line.bank_reference:
+        return row
+    if row.status in SUCCESSFUL:
+        raise line_refusal(f"bank_reference: The settlement was recorded as {row.provider_transaction_id}.")
+    if row.status != TransactionStatus.CREATED:
+        raise line_refusal("settlement_id: The settlement was cancelled.")
+    if not row.metadata or not names_account(line, **row.metadata):
+        raise line_refusal("number: Is not the bank account of the settlement.")
+    return row
+
+
+def line_refusal(problem: str) -> ServiceError:
+    return ServiceError(Code.INVALID_REQUEST, problem)
+
+
+@contextmanager
+def refusals_of(line: SettlementLine) -> Iterator[None]:
+    """Name the line in what is refused."""
+    try:
+        yield
+    except ServiceError as refusal:
+        raise bad_line(line.line, refusal.message) from None
