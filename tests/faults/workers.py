@@ -37,10 +37,10 @@ def _work(settings: Settings) -> None:
 
 
 class WorkerProcess:
-    """One `ussd-server worker` on a test's database."""
+    """One `ussd-server worker`, or another command that runs until it is stopped, on a test's database."""
 
-    def __init__(self, settings: Settings, **more: str) -> None:
-        self._command = Command("worker", env=environment(settings.data_dir, **(_named(settings) | more)))
+    def __init__(self, settings: Settings, command: str = "worker", **more: str) -> None:
+        self._command = Command(command, env=environment(settings.data_dir, **(_named(settings) | more)))
         self.pid = self._command.pid
 
     def end(self, number: signal.Signals) -> int:
