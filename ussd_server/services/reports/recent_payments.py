@@ -85,11 +85,11 @@ def _read_sums(client_id: str | None, days: int, now: datetime) -> PeriodSums:
         if status in SUCCESSFUL and (is_present or is_before):
             counts[kind, bool(is_present)] += count
             sums[kind, bool(is_present)] += int(cents)
-    moved = {
-        kind: MovedMoney(counts[kind, True], sums[kind, True], sums[kind, False])
+    collected, paid_out = (
+        MovedMoney(counts[kind, True], sums[kind, True], sums[kind, False])
         for kind in (TransactionType.COLLECTION, TransactionType.DISBURSEMENT)
-    }
-    return PeriodSums(now, days, *moved.values(), is_complete=read < most)
+    )
+    return PeriodSums(now, days, collected, paid_out, is_complete=read < most)
 
 
 def _read(client_id: str | None, now: datetime) -> RecentPayments:

@@ -17,7 +17,7 @@ from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import PHONE_NUMBER, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.sms.messages import ListSms, SmsStatus, UpdateReceipts
+from ussd_server.services.sms.messages import ListSms, ReceiptPreview, SmsStatus, UpdateReceipts
 from ussd_server.status import Code, ServiceError
 
 _RECEIPTS = {
@@ -101,7 +101,7 @@ def _texts_of(kind: str) -> dict[str, str]:
 
 
 def _previews(receipts: Mapping[str, Mapping[str, str]]) -> str:
-    shown = []
+    shown: list[tuple[str, str, ReceiptPreview | None, str]] = []
     for kind, texts in receipts.items():
         for language, text in texts.items():
             try:
