@@ -197,7 +197,7 @@ class Visitor:
         page.evaluate(_AXE)
         found = page.evaluate("async rules => (await axe.run(document, rules)).violations", _RULES)
         faults = [(fault["id"], [node["html"][:200] for node in fault["nodes"]]) for fault in found]
-        assert faults == []
+        assert not faults, f"{page.url}: {faults}"
         width = page.viewport_size["width"]  # type: ignore[index]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         too_wide = "parts => parts.filter(part => part.scrollWidth > part.clientWidth).map(part => part.outerHTML)"
