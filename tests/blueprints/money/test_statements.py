@@ -22,8 +22,8 @@ from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts import statements as service
 from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.processing.outcomes import succeed
 from ussd_server.services.reports.messages import GetDailyReport
-from ussd_server.services.settlement.outcomes import succeed
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.messages import Source, TransactionType
 from ussd_server.values import iso_milliseconds

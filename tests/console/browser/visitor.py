@@ -104,7 +104,7 @@ class Console:
 
     def advance(self, transaction_id: str) -> None:
         """Advance a payment as the worker would."""
-        settlement = self.services.settlement
+        settlement = self.services.processing
         next(settlement.advance(claimed) for claimed in settlement.claim(100) if claimed.id == transaction_id)
 
     def draft_payout(self) -> str:

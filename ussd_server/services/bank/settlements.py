@@ -45,8 +45,8 @@ from ussd_server.services.bank.settlement_rows import (
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.gates.receipts import BANK, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
+from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.signatures import UNSIGNED, is_row_signed
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.bookings import audit_payment, audited

@@ -123,7 +123,7 @@ class Actions:
             case PinAction():
                 facts = action_context.facts
                 step = f"{facts.session_id}/{action_context.turn}"
-                return self._pins.judge(action, PinTry(action_context.context.client_id, facts.phone_number, step))
+                return self._pins.answer(action, PinTry(action_context.context.client_id, facts.phone_number, step))
             case SmsAction():
                 return self._send_sms(action, action_context)
             case HttpAction() | HandoverAction():

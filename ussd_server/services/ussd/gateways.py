@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import (
     Action,
@@ -95,7 +95,7 @@ class GatewayService:
         """
         try:
             channel = self._channels.find_cached(adapter, secret, request.address)
-        except DATABASE_TROUBLE as error:
+        except DATABASE_ERRORS as error:
             if adapter not in ADAPTERS:
                 raise
             return _answer_failure(adapter, error)
@@ -111,7 +111,7 @@ class GatewayService:
         except UnreadableError as why:
             log.warning("a step cannot be read", why=str(why), channel_id=channel.channel_id)
             return self.refuse(adapter, secret)
-        except DATABASE_TROUBLE as error:
+        except DATABASE_ERRORS as error:
             return _answer_failure(adapter, error)
         if only_client_id is not None:
             # The dialled text was split by the codes of the whole channel, as for its gateway.
@@ -133,7 +133,7 @@ class GatewayService:
         """An error screen for a step that is not read; NOT_FOUND when its channel has been closed."""
         try:
             self._channels.find(adapter, secret)
-        except DATABASE_TROUBLE as error:
+        except DATABASE_ERRORS as error:
             _log_failure(error)
         return _error_screen(adapter)
 
@@ -309,5 +309,5 @@ def _error_screen(adapter: str) -> GatewayReply:
 
 def _log_failure(error: Exception) -> None:
     log.error("a step failed", error=trace_of(error))
-    if isinstance(error, DATABASE_TROUBLE):
+    if isinstance(error, DATABASE_ERRORS):
         close_connections()

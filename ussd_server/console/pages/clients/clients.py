@@ -228,7 +228,7 @@ def _client_page(
         balance=services().balances.get(None, for_client),
         bank=services().bank_accounts.show(for_client),
         keys=DataTable("API keys, newest first", _KEYS, services().key_reader.list(for_client)),
-        people=DataTable("People, newest first", _PEOPLE, services().team.list(ListPeople(), for_client).items),
+        people=DataTable("People, newest first", _PEOPLE, services().people.list(ListPeople(), for_client).items),
         reason=clients.reason_of(client, context),
         error=error,
         made=made,

@@ -9,7 +9,7 @@ from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, PollingSchedule, ProviderAnswer
 from ussd_server.services.gates.receipts import WayIn
-from ussd_server.services.settlement.outcomes import (
+from ussd_server.services.processing.outcomes import (
     REVIEW_AMOUNT,
     REVIEW_ANOTHER,
     REVIEW_RETRACTED,
