@@ -205,7 +205,7 @@ def test_a_hundred_pins_at_once_hold_up_no_login_and_more_of_one_client_are_refu
     services: Services, shop: Shop
 ) -> None:
     judge(services, shop, "new", PIN)
-    places = [services.subscriber_pins._places.place(shop.client_id) for _ in range(64)]
+    places = [services.subscriber_pins._permits.permit(shop.client_id) for _ in range(64)]
     for place in places:
         place.__enter__()
     assert "did not work" in GatewayPhone(shop).enters("3", PIN)

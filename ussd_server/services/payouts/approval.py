@@ -76,9 +76,9 @@ class PayoutApproval:
 
         It stays a draft until it has as many approvals of different people as its client's rules ask for. Raises
         INSUFFICIENT_SCOPE for the maker and for people who count as one person with the maker or another approver,
-        INVALID_REQUEST for a payout that cannot be approved, was changed since it was validated, pays rows that a copy of
-        it pays, or costs other fees than the request names, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the
-        key with the lowest limit that approved it; nothing is reserved then.
+        INVALID_REQUEST for a payout that cannot be approved, was changed since its validation, pays rows that a copy of
+        it pays, or costs other fees than the request names, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the key
+        with the lowest limit that approved it; nothing is reserved then.
         """
         checked_note(request.note)
         if not _must_be_approved(payout, context):

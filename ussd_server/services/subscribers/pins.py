@@ -27,7 +27,7 @@ PIN_LOCKED = "subscriber.pin_locked"
 FIRST_LOCK, LATER_LOCK = timedelta(hours=1), timedelta(days=1)
 _REMEMBERED = timedelta(days=30)
 # A hash takes some 30 milliseconds of a processor, and two run at a time: the last of so many waits for 2 seconds.
-_PLACES = 128
+_PERMITS = 128
 _WRITE = writer(PinLockedView)
 
 
@@ -45,14 +45,14 @@ class SubscriberPins:
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._vault = runtime.clock, runtime.vault
-        self._places = Bulkhead(_PLACES, _PLACES // 2)
+        self._permits = Bulkhead(_PERMITS, _PERMITS // 2)
 
     def answer(self, action: PinAction, tried: PinTry) -> ActionOutcome:
         """Look at, check or keep a PIN. Failed when too many PINs of the process or the client wait for their hash."""
         if action.act == "look":
             return self._looked_at(action, tried)
-        with self._places.place(tried.client_id) as has_place:
-            if not has_place:
+        with self._permits.permit(tried.client_id) as has_permit:
+            if not has_permit:
                 log.warning("a PIN was not checked: too many are waiting", client_id=tried.client_id)
                 return Failed()
             return self._check(action, tried) if action.act == "old" else self._keep(action, tried)

@@ -124,7 +124,7 @@ class TransactionService:
             request.idempotency_key,
             request.session_id,
             request.confirmation,
-            request.place,
+            request.menu_step,
             content={name: value for name, value in content.items() if name != "provider" or value},
         )
         moves_at_once = request.type is TransactionType.TRANSFER
@@ -223,10 +223,10 @@ class TransactionService:
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]
     ) -> Transaction:
         """The transaction once `is_over`; its current state after `seconds`, or at once if too many requests wait."""
-        with self._waiting.place(client_id) as place:
+        with self._waiting.permit(client_id) as permit:
             for _ in attempts(seconds, _LOOK_AGAIN_SECONDS, _LOOK_AGAIN_SECONDS):
                 row = find_row(Transaction, transaction_id)
-                if not place.is_held or is_over(row):
+                if not permit.is_held or is_over(row):
                     break
         return row
 

@@ -160,8 +160,8 @@ class Sessions:
         """
         tries = Turns.pauses(attempts(_WAIT_SECONDS, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))
         yield from islice(tries, _ATTEMPTS_OF_ALL)
-        with self._waiting_steps.place(client_of()) as has_place:
-            if has_place:
+        with self._waiting_steps.permit(client_of()) as has_permit:
+            if has_permit:
                 yield from tries
 
     def is_over(self, row: UssdSession) -> bool:
