@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import EXAMPLE_ID, command, group, progress, show, show_lines
+from ussd_server.cli.commands import EXAMPLE_ID, command, group, progress, show, show_lines, wants_json
 from ussd_server.cli.names import KnownFile, KnownName, by_option, file_argument
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -108,6 +108,8 @@ def layout(
                 raise
             raise RefusedFileError(f"{path.name}: {refusal}") from None
     show(_document(preview), "\n".join(_sentences(preview)))
+    if preview.problem and wants_json():
+        raise RefusedFileError(f"{path.name}: {preview.problem}")
     if preview.problem:
         ctx.exit(RefusedFileError.exit_code)
 
