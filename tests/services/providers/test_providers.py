@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.services.processing.test_settlement import FakeProvider
+from tests.services.processing.test_processor import FakeProvider
 
 from tests.conftest import MovableClock
 from tests.faults.workers import services_of
