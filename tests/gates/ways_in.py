@@ -42,7 +42,7 @@ from ussd_server.services.providers.providers import Providers
 from ussd_server.services.reconciliation.messages import BookLost, Claim, ConcludeFromStatement, FindLost, Verdict
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.settlement import Settlement
-from ussd_server.services.transactions.messages import TransactionType
+from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.status import ServiceError
 
 SHILLINGS, CENTS = 5000, 5000_00
@@ -91,6 +91,16 @@ class World:
         ).transaction
         self.work()
         return made.transaction_id
+
+    def refund(self, transaction_id: str) -> None:
+        """Give back the whole amount of a collection."""
+        context = operator_context(self.client.id)
+        made = self.services.refunds.create(CreateRefund(transaction_id, f"back/{transaction_id}"), context).transaction
+        answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="RF", amount_cents=made.amount_cents)
+        self.provider.answers[made.transaction_id] = answer
+        self.work()
+        self.settlement.bring_forward(str(Transaction.get_by_id(made.transaction_id).provider_reference))
+        self.work()
 
     def notify(self, receipt: str, number: str, code: str = "SCH1042") -> NotifiedPayment:
         """The till reports a payment."""

@@ -168,6 +168,7 @@ def crawl(services: Services) -> Iterator[str]:
     yield repr(services.personal_data.export(PHONE, OPERATOR))
 
 
+@pytest.mark.both_databases
 def test_five_hundred_wrong_pins_over_two_gateways_lock_ten_phones_and_no_other(
     services: Services, shop: Shop, operator: OperatorSide, connect: Connect
 ) -> None:

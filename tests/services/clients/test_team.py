@@ -101,6 +101,7 @@ def test_an_admin_has_no_power_over_owners_and_makes_none(services: Services, ac
     assert changed.role == "admin"
 
 
+@pytest.mark.both_databases
 def test_a_client_keeps_one_active_owner(services: Services, acme: ExampleClient) -> None:
     team, owner, owner_id, admin_id = (
         services.team,

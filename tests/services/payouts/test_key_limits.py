@@ -77,6 +77,16 @@ def test_the_limit_of_a_key_counts_also_when_a_person_approves_last(staff: Staff
     assert holds(staff)
 
 
+def test_a_limit_that_a_key_gets_later_stops_what_a_person_approved_last(staff: StaffedDesk) -> None:
+    staff.services.approval_rules.set((ApprovalRule(0, 2),), staff.owner)
+    key, payout = staff.key("payouts:approve", "payouts:read"), staff.draft_of(3)
+    staff.approve_as(payout, key)
+    staff.approve_as(payout, staff.admin)
+    lower(staff, key, 299)
+    seen = staff.see(payout)
+    assert (seen.status.value, [each.by for each in seen.approvals]) == ("draft", [staff.admin.caller.user_id])
+
+
 def test_a_key_approves_nothing_that_it_could_not_pay_in_a_day(staff: StaffedDesk) -> None:
     staff.services.approval_rules.set((ApprovalRule(0, 2),), staff.owner)
     key = staff.key("payouts:approve", "payouts:read", limit_cents=299_00)

@@ -246,7 +246,7 @@ def _must_be_approved(payout: Payout, context: RequestContext) -> bool:
 def _require_within_limit(payout: Payout, fee_cents: int, given: Sequence[Approval], limit_cents: int | None) -> None:
     """Raise DAILY_LIMIT_REACHED when a key that approved a payout could not pay it in a day.
 
-    INVALID_REQUEST where the rows were drafted for another limit, because another approval was given meanwhile.
+    INVALID_REQUEST where the rows were drafted for another limit, because another approval came between.
     """
     lowest_cents = limiting_key(each.key_id for each in given)[1]
     if lowest_cents is None:

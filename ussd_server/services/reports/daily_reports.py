@@ -146,7 +146,10 @@ def _write(path: Path, parts: Iterable[bytes]) -> None:
 _FINAL_ON = """
 WITH final AS (
     SELECT type, provider, amount_cents, fee_cents, created_at, completed_at AS final_at,
-        CASE WHEN origin = 'payer' AND same_money_as IS NOT NULL THEN 1 ELSE 0 END AS is_same_money,
+        CASE WHEN origin = 'payer' AND EXISTS (
+            SELECT 1 FROM transactions AS counted WHERE counted.id = payment.same_money_as
+                AND counted.status IN ('succeeded', 'reversed')
+        ) THEN 1 ELSE 0 END AS is_same_money,
         CASE WHEN status = 'reversed' AND EXISTS (
             SELECT 1 FROM transaction_events AS change WHERE change.transaction_id = payment.id
                 AND change.status = 'reversed' AND change.created_at >= :end
