@@ -79,7 +79,7 @@ _LONGEST_FILES = (
     "journeys/test_production.py",
     "gates/test_receipts.py",
     "gates/test_sending.py",
-    "services/settlement/test_restored_database.py",
+    "services/processing/test_restored_database.py",
 )
 # Their tests start servers and browsers, or processes that compute for long.
 _LONG_FOLDERS = frozenset({"browser", "faults", "journeys", "model", "simulation"})

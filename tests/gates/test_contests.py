@@ -15,8 +15,8 @@ from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.gates.receipts import WayIn
 from ussd_server.services.incoming.messages import AssignIncoming, ReturnIncoming, SameIncoming
+from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.reports.messages import GetDailyReport
-from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions import refunds
 from ussd_server.services.transactions.messages import CreateRefund, Source, TransactionType
 from ussd_server.status import ServiceError
@@ -39,8 +39,8 @@ def contested(world: World, ours: Enquired) -> str:
 def learn(world: World, ours: Enquired, receipt: str) -> None:
     """Let a second enquiry about a collection that succeeded name its receipt."""
     answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id=receipt, amount_cents=CENTS)
-    settlement: Settlement = world.settlement
-    settlement.conclude(ours.transaction_id, world.provider.pace, answer, Source.POLL, world.clock.now())
+    processor: PaymentProcessor = world.processing
+    processor.apply_outcome(ours.transaction_id, world.provider.pace, answer, Source.POLL, world.clock.now())
 
 
 @pytest.mark.parametrize("is_late", [True, False], ids=["late check", "callback"])
@@ -71,7 +71,7 @@ def test_a_contest_outlasts_the_refund_of_the_other_payment(world: World, ours: 
     world.provider.answers[refund.transaction_id] = ProviderAnswer(
         Outcome.SUCCEEDED, provider_transaction_id="RF1", amount_cents=CENTS
     )
-    world.settlement.bring_forward(str(refund.provider_reference))
+    world.processing.bring_forward(str(refund.provider_reference))
     world.work()
     ours.ask_now()
     assert Transaction.get_by_id(paid).status == "reversed"

@@ -351,7 +351,7 @@ def test_a_settlement_that_waits_is_explained_and_no_worker_takes_it(services: S
         "the operator records it when the bank has paid."
     )
     assert (shown.status, shown.next_check_at, shown.provider_transaction_id) == ("created", None, None)
-    assert services.settlement.claim(10) == []
+    assert services.processing.claim(10) == []
 
 
 def test_a_disabled_client_is_due_nothing_and_keeps_no_other_from_its_settlement(

@@ -48,8 +48,8 @@ def test_a_limit_that_is_lowered_stops_the_rows_that_were_not_sent(staff: Staffe
     payout = staff.draft_of(3)
     staff.approve_as(payout, key)
     staff.tick()
-    (one,) = staff.services.settlement.claim(1)
-    staff.services.settlement.advance(one)
+    (one,) = staff.services.processing.claim(1)
+    staff.services.processing.advance(one)
     lower(staff, key, 100)
     staff.work(2)
     assert (staff.status(payout), sorted(staff.states(payout))) == (

@@ -45,10 +45,10 @@ from ussd_server.services.bank.settlement_rows import (
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.gates.receipts import BANK, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
+from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.signatures import UNSIGNED, is_row_signed
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.bookings import audit_payment, audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import append_change
@@ -74,7 +74,7 @@ class BankSettlementService:
     def __init__(
         self, runtime: Runtime, creator: TransactionCreator, balances: BalanceService, statements: StatementService
     ) -> None:
-        self._creator, self._receipts = creator, Receipts(runtime)
+        self._creator, self._receipts = creator, ReceiptWriter(runtime)
         self._balances = balances
         self._statements = statements
         self._clock, self._vault = runtime.clock, runtime.vault

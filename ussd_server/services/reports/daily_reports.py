@@ -50,8 +50,8 @@ class DailyReportService:
         day = request.date or now.astimezone(KAMPALA).date()
         if (kept := self._kept.get((client_id, day))) is not None:
             return kept
-        with self._bulkhead.place(client_id or "") as has_place:
-            if not has_place:
+        with self._bulkhead.permit(client_id or "") as has_permit:
+            if not has_permit:
                 raise ServiceError(Code.SERVICE_UNAVAILABLE, "Too many reports are being made", retry_after_seconds=1)
             report = _report(client_id, day)
         if bounds_of_day(day)[1] + _SETTLES_WITHIN < now:
