@@ -1062,7 +1062,7 @@ export class Operations {
   /** Iterate over all pages of `listPayouts`. */
   iteratePayouts(query?: { status?: PayoutStatus; reference?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Payout, void>;
   /**
-   * Make a draft of the rows of another payout; each row is judged anew.
+   * Make a draft of the rows of another payout; each row is validated again.
    *
    * Permission: `payouts:write`.
    */

@@ -355,7 +355,7 @@ class Operations(Transport):
         )
 
     def copy_payout(self, payout_id: str, body: CopyPayoutBody) -> Payout:
-        """Make a draft of the rows of another payout; each row is judged anew.
+        """Make a draft of the rows of another payout; each row is validated again.
 
         Permission: `payouts:write`.
         """
