@@ -80,7 +80,7 @@ _LONGEST_FILES = (
     "gates/test_sending.py",
     "faults/test_under_load.py",
     "journeys/test_production.py",
-    "services/settlement/test_restored_database.py",
+    "services/processing/test_restored_database.py",
 )
 # Their tests start servers and browsers, or processes that compute for long.
 _LONG_FOLDERS = frozenset({"browser", "faults", "journeys", "model", "simulation"})

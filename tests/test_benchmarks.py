@@ -60,6 +60,13 @@ def test_the_processor_time_of_a_call_is_measured_in_each_process(tmp_path: Path
 
 
 @pytest.mark.slow
+def test_steps_over_smpp_are_measured_beside_those_over_http(tmp_path: Path) -> None:
+    printed, rows = run_briefly(tmp_path / "figures.json", "smpp")
+    assert [row["per_second"]["median"] > 0 for row in rows["smpp"]] == [True, True]
+    assert "USSD steps, SMPP / HTTP" in printed
+
+
+@pytest.mark.slow
 def test_calls_postings_pages_and_payouts_are_measured_beside_their_peers(tmp_path: Path) -> None:
     printed, rows = run_briefly(tmp_path / "figures.json", "calls", "postings", "pages", "payouts")
     found = {row["call"]: row for row in rows["calls"]}

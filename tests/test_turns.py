@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+from tests.services.webhooks.receivers import Received, Receiver
+from ussd_server.outbound.transport import Transport
 from ussd_server.threads import Turns
 
 
@@ -49,3 +51,25 @@ def test_no_more_threads_work_than_there_are_turns() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(100)))
     assert 1 <= most <= 2
+
+
+def test_a_thread_that_calls_another_server_lends_its_turn() -> None:
+    turns, arrived, released = Turns(1), threading.Event(), threading.Event()
+
+    def answer(_: Received) -> int:
+        arrived.set()
+        return 200 if released.wait(20) else 500
+
+    def call(url: str) -> int | None:
+        with turns.working():
+            return Transport().exchange("POST", url, timeout_seconds=30).status
+
+    def release() -> None:
+        with turns.working():
+            released.set()
+
+    with Receiver(answer) as receiver, ThreadPoolExecutor(2) as pool:
+        calling = pool.submit(call, receiver.url)
+        assert arrived.wait(20)
+        pool.submit(release)
+        assert calling.result(40) == 200

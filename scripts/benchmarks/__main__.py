@@ -18,6 +18,7 @@ from benchmarks.pages import measure_pages
 from benchmarks.payouts import measure_payouts
 from benchmarks.postings import measure_postings
 from benchmarks.report import DOCUMENT, FIGURES, Size, fill_tables, floors_of, print_table
+from benchmarks.smpp import measure_smpp
 from benchmarks.statements import measure_statements
 
 _PARTS = {
@@ -28,6 +29,7 @@ _PARTS = {
     "payouts": measure_payouts,
     "statements": measure_statements,
     "exports": measure_exports,
+    "smpp": measure_smpp,
 }
 
 
@@ -57,6 +59,7 @@ def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows:
     pages     the time of a page of transactions in a small and in a large table
     payouts   rows of a payout recorded per second, beside single disbursements by the API
     statements  200,000 lines of a provider's statement: seconds and memory on both databases
+    smpp      USSD steps over SMPP beside those over HTTP, one process of each
     exports   a statement of a million lines as CSV, and the opening balance of a long account
 
     Prints the medians with the least and the greatest value, then the floors. Exit status 1: a median misses its floor.

@@ -13,7 +13,7 @@ from rich.table import Table
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES, DOCUMENT = _DOCS / "performance.json", _DOCS / "PERFORMANCE.md"
-TABLES = ("calls", "latencies", "costs", "postings", "pages", "payouts", "statements", "exports", "openings")
+TABLES = ("calls", "latencies", "costs", "postings", "pages", "payouts", "statements", "exports", "openings", "smpp")
 _PLACE = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDTH_OF_FILES = 160
 
@@ -43,6 +43,7 @@ _MOST_P99_TO_P50 = 5
 _MOST_GROWTH, _MOST_MEMORY_GROWTH = 1.3, 1.2
 _MOST_OPENING_MS = 10
 _PAYOUTS = {"rows judged and kept": 5, "rows recorded and reserved": 2.5}
+_LEAST_SMPP_TO_HTTP = 0.3
 _MOST_STATEMENT = {"seconds": 60, "megabytes": 200}
 
 
@@ -103,6 +104,9 @@ def _floors(result: Mapping[str, Any]) -> Iterator[Floor]:
         step = row["step"].partition(":")[0]
         if step in _PAYOUTS:
             yield Floor(f"payout, {step} / single disbursements", ">=", _PAYOUTS[step], row["to_single"])
+    for row in result.get("smpp", ()):
+        if row["step"].startswith("SMPP"):
+            yield Floor("USSD steps, SMPP / HTTP, one process of each", ">=", _LEAST_SMPP_TO_HTTP, row["to_http"])
     for row in result.get("statements", ()):
         for figure, most in _MOST_STATEMENT.items():
             name = f"statement of {row['lines']:,} lines, {row['file']}, {row['database']}: {figure}"

@@ -73,6 +73,21 @@ def test_two_processes_hold_binds_of_one_channel(services: Services, operator: O
     assert Transaction.select().count() == 1
 
 
+def test_a_step_that_another_process_gets_again_pays_once(
+    services: Services, operator: OperatorSide, connect: Connect
+) -> None:
+    connect()
+    with serving(services):
+        operator.wait("bind", 1)
+        for number, entry in enumerate(ENTRIES[:3]):
+            operator.screen(CONTINUE if number else BEGIN, entry)
+        operator.command("mood", submits="hold")
+        screens = [operator.screen(CONTINUE, "1", bind=bind)["text"] for bind in (0, 1, 0)]
+        operator.command("release")
+    assert set(screens) == {"Approve the prompt on your phone."}
+    assert Transaction.select().count() == 1
+
+
 def test_a_throttled_screen_is_submitted_again(operator: OperatorSide, connect: Connect) -> None:
     connect()
     operator.command("mood", refusals=2, status=0x58)

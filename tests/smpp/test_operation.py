@@ -57,6 +57,19 @@ def test_binds_are_in_metrics_channels_and_doctor(services: Services, shop: Shop
     assert not services.smpp_links.states()
 
 
+def test_where_phones_hang_up_is_in_the_metrics(services: Services, shop: Shop, smsc: Smsc) -> None:
+    channel_to(smsc.listen(0), shop)
+    with serving(services):
+        eventually(lambda: bool(smsc.binds))
+        smsc.step(1, "256770000000", "*384*123#", begins=True)
+        smsc.step(1, "256770000000", "1", begins=False)
+        smsc.hang_up(1, "256770000000")
+        eventually(lambda: any("drop_offs" in row.counts and row.counts["drop_offs"] for row in SmppBind.select()))
+        dropped = [each for each in services.smpp_links.measures() if each.name == "ussd_smpp_sessions_dropped_total"]
+    ((value, labels),) = [(each.value, dict(each.labels)) for each in dropped]
+    assert (value, labels["node"], labels["end_reason"]) == (1, "amount", "hung_up")
+
+
 def test_the_binds_of_a_process_that_died_are_silent(services: Services, shop: Shop, smsc: Smsc) -> None:
     channel_to(smsc.listen(0), shop)
     with serving(services):

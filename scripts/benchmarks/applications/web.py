@@ -42,8 +42,9 @@ def serve(
     worker_class: str | None = None,
     *,
     is_stock: bool = False,
+    workers: int = 2,
 ) -> Iterator[Web]:
-    """Serve an application with two web processes until the block ends; `worker_class` replaces the service's own.
+    """Serve an application with so many web processes until the block ends; `worker_class` replaces the service's own.
 
     A stock gunicorn has no other settings than its gevent worker and its parser in Python.
     """
@@ -60,7 +61,7 @@ def serve(
     with path.open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "gunicorn", *options, application],
-            env=environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}", "USSD_WORKERS": "2"},
+            env=environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}", "USSD_WORKERS": str(workers)},
             cwd=_REPOSITORY,
             stdout=log,
             stderr=log,

@@ -323,7 +323,7 @@ def test_no_more_steps_than_a_clients_places_wait_for_others(
     assert enter()
     assert step()
     with monkeypatch.context() as full:
-        full.setattr(Bulkhead, "place", lambda *_: nullcontext(False))
+        full.setattr(Bulkhead, "permit", lambda *_: nullcontext(False))
         assert (enter(), step(), step(b"=b&")) == (0, 0, 0)
     assert enter()
 

@@ -23,6 +23,7 @@ _MOST_BINDS, _LARGEST_WINDOW = 16, 1000
 # A process writes the state of its binds every two seconds.
 SILENT = timedelta(seconds=20)
 _KEPT = timedelta(days=1)
+_DROP_OFFS = "drop_offs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class SmppLinks:
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._vault, self._leases = runtime.clock, runtime.vault, runtime.leases
+        self._drop_offs = runtime.drop_offs
 
     def open_links(self) -> tuple[OpenLink, ...]:
         """Return the links of all active channels, oldest first."""
@@ -67,15 +69,17 @@ class SmppLinks:
         return tuple(self._open(channel, links[channel.id]) for channel in channels if channel.id in links)
 
     def report(self, binds: Sequence[BindReport]) -> None:
-        """Write the state of all binds of this process, and delete what is older than a day."""
+        """Write the state of all binds of this process, the first with its drop-offs, and delete older than a day."""
         now, process = self._clock.now(), self._leases.worker_id
         ids = [f"{process}/{bind.channel_id}/{bind.number}" for bind in binds]
         with unit_of_work():
             SmppBind.delete().where((SmppBind.process == process) & SmppBind.id.not_in(ids)).execute()
             SmppBind.delete().where(SmppBind.seen_at < now - _KEPT).execute()
+            drop_offs: dict[str, object] = {_DROP_OFFS: [[*place, count] for place, count in self._drop_offs.counts()]}
             for name, bind in zip(ids, binds, strict=True):
                 state = {"state": bind.state, "reason": bind.reason, "since": bind.since}
-                state |= {"seen_at": now, "counts": dict(bind.counts)}
+                state |= {"seen_at": now, "counts": drop_offs | dict(bind.counts)}
+                drop_offs = {}
                 SmppBind.insert(
                     id=name, channel_id=bind.channel_id, process=process, number=bind.number, **state
                 ).on_conflict(conflict_target=[SmppBind.id], update=state).execute()
@@ -97,6 +101,12 @@ class SmppLinks:
             is_bound = self._state(row) == BindState.BOUND
             labels = {"channel": row.channel_id, "process": row.process, "bind": str(row.number)}
             yield Measure("ussd_smpp_bind_up", "1 while a bind to an operator is up.", float(is_bound), labels)
+            for *place, count in row.counts.pop(_DROP_OFFS, ()):
+                of_menu_step = dict(zip(("code", "menu", "node", "end_reason"), place, strict=True))
+                meaning = "Conversations over SMPP that phones broke off."
+                yield Measure(
+                    "ussd_smpp_sessions_dropped_total", meaning, count, {"process": row.process} | of_menu_step
+                )
             for name, count in sorted(row.counts.items()):
                 of_kind = labels | {"kind": name}
                 yield Measure("ussd_smpp_pdus_total", "What passed a bind, by kind.", count, of_kind)
