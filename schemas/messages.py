@@ -59,7 +59,7 @@ _TEXTS = {
 }
 
 
-class Receipts(Field[dict[str, dict[str, str]]]):
+class ReceiptTexts(Field[dict[str, dict[str, str]]]):
     """Texts by type of payment and language; `{}` in the place of texts removes the receipts of a type."""
 
     # The service checks the slots of the texts and counts their parts.
@@ -123,7 +123,7 @@ def _rule_of(value: Any) -> tuple[int, int]:
 class UpdateClientSettingsBody(Body):
     """The settings that change; what is left out stays."""
 
-    receipts = Receipts(
+    receipts = ReceiptTexts(
         "Messages to subscribers about payments that succeeded: texts by type of payment and "
         "language, with `{{amount|ugx}}`, `{{balance|ugx}}` (the subscriber's own account) and `{{reference}}`.",
     )

@@ -45,7 +45,7 @@ def _note() -> Text:
 
 
 class PayoutItems(Field[tuple[dict[str, Any], ...]]):
-    """The rows of a payout: objects with known fields. What each value must be is judged row by row."""
+    """The rows of a payout: objects with known fields. What each value must be is validated row by row."""
 
     # A row that does not fit is reported as invalid, not refused.
     json_schema = {

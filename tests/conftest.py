@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
+from zlib import crc32
 
 import hypothesis
 import pytest
@@ -78,12 +79,17 @@ _LONGEST_FILES = (
     "journeys/test_production.py",
     "gates/test_receipts.py",
     "gates/test_sending.py",
-    "services/settlement/test_restored_database.py",
+    "services/processing/test_restored_database.py",
 )
 # Their tests start servers and browsers, or processes that compute for long.
 _LONG_FOLDERS = frozenset({"browser", "faults", "journeys", "model", "simulation"})
 # What these folders test holds no SQL: it reaches a database by services alone, whose own tests run on both.
 _WITHOUT_SQL = frozenset({"blueprints", "console", "server", "simulators", "smpp"})
+# Services that move no money: half of their tests run on each database.
+_WITHOUT_MONEY = frozenset(
+    {"clients", "mail", "menus", "operators", "providers", "reports", "sms", "subscribers", "ussd", "webhooks"}
+)
+_OTHER_DATABASE = {"sqlite": "postgres", "postgres": "sqlite"}
 _TESTS = Path(__file__).parent
 
 
@@ -96,15 +102,26 @@ def _is_installed(program: str) -> bool:
     return shutil.which(program, path=PROGRAM_FOLDERS) is not None
 
 
+def _needless_database(item: pytest.Item) -> str | None:
+    """The database on which a test need not run where it also runs on the other one; None if it needs both."""
+    folder, part, *_ = (*item.path.relative_to(_TESTS).parts, "")
+    if item.get_closest_marker("both_databases"):
+        return None
+    if folder in _WITHOUT_SQL:
+        return "postgres"
+    if folder == "services" and part in _WITHOUT_MONEY:
+        return list(_OTHER_DATABASE)[crc32(item.nodeid.partition("[")[0].encode()) % 2]
+    return None
+
+
 def _on_second_database(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The runs on PostgreSQL of tests that run on SQLite as well, in folders without SQL, unless marked otherwise."""
+    """The runs of tests on a database that they need not have."""
     ids = {item.nodeid for item in items}
     return [
         item
         for item in items
-        if item.path.relative_to(_TESTS).parts[0] in _WITHOUT_SQL
-        and not item.get_closest_marker("both_databases")
-        and (twin := item.nodeid.replace("postgres", "sqlite")) != item.nodeid
+        if (database := _needless_database(item)) is not None
+        and (twin := item.nodeid.replace(database, _OTHER_DATABASE[database])) != item.nodeid
         and twin in ids
     ]
 

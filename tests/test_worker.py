@@ -126,7 +126,7 @@ def test_a_worker_that_finishes_its_work_still_writes_its_heartbeat(
         beats.release()
         return beat()
 
-    monkeypatch.setattr(services.settlement, "advance", advance)
+    monkeypatch.setattr(services.processing, "advance", advance)
     monkeypatch.setattr(services.runtime.heartbeat, "beat", count_and_beat)
     services.transactions.create(request(), a_client())
     working = Thread(target=Worker(services).run, args=(stop,))

@@ -44,7 +44,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.console.blueprint import error_page
 from ussd_server.console.pages import console
 from ussd_server.console.session import COOKIE_PATH, cookie_serializer
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections
 from ussd_server.languages import gettext, ngettext
 from ussd_server.logs import Logger, log_call, trace_of
 from ussd_server.metrics import counting, ended_requests
@@ -89,8 +89,8 @@ def create_app(services: Services) -> Flask:
     app.after_request(_end)
     app.register_error_handler(ServiceError, _refuse)
     app.register_error_handler(HTTPException, _refuse_by_status)
-    for trouble in DATABASE_TROUBLE:
-        app.register_error_handler(trouble, _refuse_without_database)
+    for error in DATABASE_ERRORS:
+        app.register_error_handler(error, _refuse_without_database)
     app.register_error_handler(Exception, _refuse_after_bug)
     # The API document shows the groups in this order.
     payments = (transactions, payment_codes, payouts, statements)

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import new_request_id
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, release_connection
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind
 from ussd_server.gateways.smpp import smpp_request
 from ussd_server.logs import Logger, now_about, trace_of
@@ -100,7 +100,7 @@ class SmppProcess:
         with self._turns.working():
             try:
                 return work()
-            except DATABASE_TROUBLE as error:
+            except DATABASE_ERRORS as error:
                 log.warning("the SMPP process could not work: no database", work=what, error=type(error).__name__)
                 close_connections()
             except Exception as error:

@@ -1,8 +1,8 @@
 """Views: dataclasses (or named tuples) declared once; their values come from rows, their JSON and schema from fields.
 
-A field that callers see states its meaning: `Annotated[str, "One sentence."]`. A field without a meaning is for the
-service alone and is never written. Amounts are `Cents` inside and shillings in JSON, under the name without `_cents`.
-The two envelopes of replies stand at the end.
+A field that callers see states its meaning: `Annotated[str, "One sentence."]`. A field that is for the service alone is
+marked, `Internal[str]`, and never written. Amounts are `Cents` inside and shillings in JSON, under the name without
+`_cents`. The two envelopes of replies stand at the end.
 """
 
 from __future__ import annotations
@@ -61,6 +61,14 @@ class Length:
     shortest: int
     longest: int
     pattern: str | None = None
+
+
+class _Internal:
+    """The mark of a field that is for the service alone."""
+
+
+_Value = TypeVar("_Value")
+Internal = Annotated[_Value, _Internal()]
 
 
 class Sparse:
@@ -172,7 +180,7 @@ def object_schema(view: Any, refer: Callable[[Any], _Json]) -> _Json:
 
 @cache
 def _fields(view: Any) -> tuple[_Field, ...]:
-    """Return the fields of a view that callers see: those with a meaning."""
+    """Return the fields of a view that callers see. TypeError for one with neither a meaning nor the mark."""
     hints, arguments = get_type_hints(get_origin(view) or view, include_extras=True), get_args(view)
     return tuple(
         _Field(key, name, hint[arguments] if getattr(hint, "__parameters__", ()) else hint, meaning)
@@ -182,8 +190,11 @@ def _fields(view: Any) -> tuple[_Field, ...]:
 
 
 def _shown(name: str, hint: Any) -> Iterator[tuple[str, str]]:
+    meanings = marks_of(hint, str)
+    if not meanings and not marks_of(hint, _Internal):
+        raise TypeError(f"The field {name} states no meaning and is not Internal")
     key = next((mark.name for mark in marks_of(hint, Key)), name.removesuffix("_cents"))
-    yield from ((key, meaning) for meaning in marks_of(hint, str))
+    yield from ((key, meaning) for meaning in meanings)
 
 
 def _object_writer(view: Any) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ussd_server.bootstrap import Services
 from ussd_server.database.dialect import UnsupportedDatabaseError
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, release_connection
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.services.mail.sending import THREADS as MAIL_THREADS
 from ussd_server.services.operations.heartbeat import BEAT_SECONDS
@@ -70,11 +70,11 @@ class Worker:
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
             *(Thread(target=self._repeat, args=(*each, stop), name=each[0]) for each in self._repeated_work()),
         ]
-        settlement, *kinds = self._kinds(stop)
+        processing, *kinds = self._kinds(stop)
         others = [Thread(target=self._serve, args=(kind, stop), name=kind.name) for kind in kinds]
         for thread in [*beside, *others]:
             thread.start()
-        self._serve(settlement, stop, self.clean_up)
+        self._serve(processing, stop, self.clean_up)
         for thread in others:
             thread.join()
         # The claimed work is finished, so its leases no longer need the heartbeat.
@@ -124,7 +124,7 @@ class Worker:
         return sent_at is not None
 
     def _kinds(self, stop: Event) -> Sequence[WorkKind]:
-        """Every kind of work, settlement first."""
+        """Every kind of work, processing first."""
         services, wake_up = self._services, self._services.runtime.wake_up
 
         def pause(seconds: float) -> Callable[[set[Future[None]]], object]:
@@ -138,14 +138,14 @@ class Worker:
             # A delivery that has just been sent may have made the next one of its object due.
             return wait(busy, _SHORT_TICK_SECONDS, FIRST_COMPLETED) if busy else stop.wait(_SHORT_TICK_SECONDS)
 
-        settlement, payouts = services.settlement, services.payout_sender
+        processor, payouts = services.processing, services.payout_sender
         slots, mails, messages = services.settings.delivery_slots, services.mail_sender, services.sms_sending
         return (
             WorkKind(
-                "settlement",
+                "processing",
                 services.settings.worker_threads,
-                settlement.claim,
-                settlement.advance,
+                processor.claim,
+                processor.advance,
                 lambda _: wake_up.wait(_TICK_SECONDS, stop),
             ),
             WorkKind("deliveries", slots, claim_deliveries, services.deliveries.send, rest_of_deliveries),
@@ -202,8 +202,8 @@ class Worker:
         except UnsupportedDatabaseError:
             # No later attempt could succeed. The operator reads in the log what to do.
             raise
-        except DATABASE_TROUBLE as trouble:
-            log.warning("the worker could not work: the database is away", work=what, error=type(trouble).__name__)
+        except DATABASE_ERRORS as error:
+            log.warning("the worker could not work: the database is away", work=what, error=type(error).__name__)
             close_connections()
             self._pause.wait(_TICK_SECONDS)
         except Exception as mistake:

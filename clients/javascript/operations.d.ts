@@ -17,36 +17,6 @@ export interface ApprovePayoutBody {
   /** A note, kept with the payout and in the audit trail, and mailed. */
   note?: string | null;
 }
-export interface AuditEvent {
-  /** The identifier, a UUID. */
-  id: string;
-  /** What was done, such as `api_key.deleted`. */
-  action: string;
-  /** `user`, `key`, `operator` or `service`. */
-  actor: string;
-  /** The user who acted; null without a login. */
-  user_id: string | null;
-  /** The e-mail address of the user. */
-  email: string | null;
-  /** The key, payment, menu or other object that was changed. */
-  object_id: string | null;
-  /** The network address of the caller. */
-  address: string;
-  /** The `X-Request-Id` of the call. */
-  request_id: string;
-  /** When it was created. */
-  created_at: string;
-  /** The API key that called. */
-  key_id: string | null;
-  /** Of a refund or a settled payment: its amount in shillings. */
-  amount: Amount | null;
-  /** Of a refund or a settled payment: the subscriber. */
-  phone_number: string | null;
-  /** Why, as the person or the operators wrote it. */
-  reason: string | null;
-  /** The names of the two operators who decided. */
-  decided_by: string | null;
-}
 export interface Balance {
   /** `main`, or the phone number of a subscriber for whom the client keeps an account here. */
   account: string;
@@ -120,6 +90,10 @@ export interface Code {
   menu_id: string | null;
   /** When it was created. */
   created_at: string;
+}
+export interface CodeItems {
+  /** The entries of this page. */
+  items: Array<Code>;
 }
 export interface CopyPayoutBody {
   /** The client's own name for the payout. The same content again is the same payout. */
@@ -261,6 +235,12 @@ export interface Event {
   /** The deliveries of the event, one for each URL. */
   deliveries?: Array<Delivery>;
 }
+export interface EventPage {
+  /** The entries of this page. */
+  items: Array<Event>;
+  /** The `cursor` of the next page; null on the last. */
+  next_cursor: string | null;
+}
 export interface ExpiringApiKey {
   /** The identifier, a UUID. */
   id: string;
@@ -338,6 +318,12 @@ export interface GraphNode {
   /** How many steps from the start; null for a node that cannot be reached. */
   rank: number | null;
 }
+export interface History {
+  /** What happened, newest first. */
+  items: Array<HistoryEntry>;
+  /** The `cursor` of the next page; null on the last. */
+  next_cursor: string | null;
+}
 export interface HistoryEntry {
   /** What it was. */
   kind: HistoryEntryKind;
@@ -391,6 +377,10 @@ export interface MenuSummary {
   /** The published document; null before the first publication. */
   published?: JsonObject | null;
 }
+export interface MenuSummaryItems {
+  /** The entries of this page. */
+  items: Array<MenuSummary>;
+}
 export type NameMatch = "same" | "similar" | "different" | "unknown";
 export type Origin = "client" | "ussd" | "payer";
 export interface OwnKey {
@@ -417,11 +407,6 @@ export interface OwnWindow {
   /** The seconds until more calls fit. */
   reset: number;
 }
-export interface Page {
-  items: Array<Transaction | Payout | Session | PayoutItem | AuditEvent | Request | PaymentCode | Sms | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
-  /** The `cursor` of the next page. */
-  next_cursor?: string | null;
-}
 export interface PaymentCode {
   /** The code: the client's prefix, then 1 to 14 letters and digits, in upper case. */
   code: string;
@@ -445,6 +430,12 @@ export interface PaymentCode {
   created_at: string;
   /** When it last changed. */
   updated_at: string;
+}
+export interface PaymentCodePage {
+  /** The entries of this page. */
+  items: Array<PaymentCode>;
+  /** The `cursor` of the next page; null on the last. */
+  next_cursor: string | null;
 }
 export interface Payout {
   /** The payout. */
@@ -532,7 +523,19 @@ export interface PayoutItem {
   /** Further columns of the file, at most ten, by their headings; null for none. */
   metadata: { [name: string]: string } | null;
 }
+export interface PayoutItemPage {
+  /** The entries of this page. */
+  items: Array<PayoutItem>;
+  /** The `cursor` of the next page; null on the last. */
+  next_cursor: string | null;
+}
 export type PayoutItemState = "ready" | "invalid" | "queued" | "sent" | "succeeded" | "failed" | "cancelled";
+export interface PayoutPage {
+  /** The entries of this page. */
+  items: Array<Payout>;
+  /** The `cursor` of the next page; null on the last. */
+  next_cursor: string | null;
+}
 export type PayoutStatus = "draft" | "approved" | "running" | "completed" | "cancelled";
 export interface PinLocked {
   /** The subscriber. */
@@ -547,6 +550,10 @@ export interface PinReset {
   had_pin: boolean;
 }
 export type Provider = "airtel" | "mtn" | "sandbox";
+export interface ProviderList {
+  /** The providers of this server. */
+  items: Array<ProviderState>;
+}
 export interface ProviderState {
   /** The name of the provider. */
   provider: Provider;
@@ -631,6 +638,10 @@ export interface ReplayItem {
   /** The screen that the draft shows. */
   is: string | null;
 }
+export interface ReplayItemItems {
+  /** The entries of this page. */
+  items: Array<ReplayItem>;
+}
 export type ReplayItemResult = "same" | "other_screen" | "dead_end" | "not_found";
 export interface ReportRow {
   /** The type. */
@@ -647,34 +658,6 @@ export interface ReportRow {
   fees: Amount;
   /** The median time from creation to the final status. */
   median_seconds: number;
-}
-export interface Request {
-  /** The `X-Request-Id` of the call. */
-  request_id: string;
-  /** When it was answered. */
-  at: string;
-  /** The API key that called; null for a person. */
-  key_id: string | null;
-  /** The e-mail address of the person who called; null for a key. */
-  person: string | null;
-  /** The method, such as `POST`. */
-  method: string;
-  /** The path with the names of its variables, such as `/api/transactions/{transaction_id}`. */
-  path: string;
-  /** The HTTP status of the reply. */
-  status: number;
-  /** The error code, `OK` for none. */
-  code: string;
-  /** The sentence of the reply. */
-  message: string;
-  /** How long the reply took, in milliseconds. */
-  took_ms: number;
-  /** The network address of the caller. */
-  address: string;
-  /** What the request made or changed, where the reply names it. */
-  object_id: string | null;
-  /** The first 4 KiB of a refused JSON body, secrets as stars; null for any other body. */
-  body?: string | null;
 }
 export type Retry = "no" | "new_attempt" | "after_user_action" | "wait";
 export interface RollBackBody {
@@ -704,6 +687,10 @@ export interface SearchHit {
   created_at: string;
 }
 export type SearchHitKind = "transaction" | "session" | "event" | "key" | "payout" | "menu" | "webhook" | "person";
+export interface SearchReply {
+  /** What was found, transactions first, of each kind the newest first; at most 50. */
+  items: Array<SearchHit>;
+}
 export interface Session {
   /** The USSD session. */
   session_id: string;
@@ -745,6 +732,12 @@ export interface Session {
   transcript?: Array<Turn>;
 }
 export type SessionAction = "continue" | "end";
+export interface SessionPage {
+  /** The entries of this page. */
+  items: Array<Session>;
+  /** The `cursor` of the next page; null on the last. */
+  next_cursor: string | null;
+}
 export type SessionStatus = "active" | "completed" | "timed_out" | "ended_by_user" | "ended_by_client" | "invalidated" | "failed";
 export interface Sms {
   /** The identifier, a UUID. */
@@ -767,6 +760,12 @@ export interface Sms {
   created_at: string;
   /** When its status became final; null before. */
   completed_at: string | null;
+}
+export interface SmsPage {
+  /** The entries of this page. */
+  items: Array<Sms>;
+  /** The `cursor` of the next page; null on the last. */
+  next_cursor: string | null;
 }
 export interface SmsProblem {
   /** The reason, one of a closed set. */
@@ -899,6 +898,12 @@ export interface TransactionChange {
   /** When it was created. */
   created_at: string;
 }
+export interface TransactionPage {
+  /** The entries of this page. */
+  items: Array<Transaction>;
+  /** The `cursor` of the next page; null on the last. */
+  next_cursor: string | null;
+}
 export type TransactionStatus = "created" | "submitted" | "pending" | "ambiguous" | "succeeded" | "failed" | "reversed";
 export type TransactionType = "collection" | "disbursement" | "transfer" | "refund" | "deposit" | "settlement";
 export interface Turn {
@@ -917,18 +922,6 @@ export interface Turn {
   /** When the reply was sent. */
   at: string;
 }
-export interface UsageItem {
-  /** The day in Kampala. */
-  date: string;
-  /** Method and path, such as `GET /api/balance`. */
-  endpoint: string;
-  /** The HTTP status of the replies. */
-  status: number;
-  /** The error code, `OK` for none. */
-  code: string;
-  /** How many calls. */
-  count: number;
-}
 export interface Version {
   /** The menu, by the `id` in its document. */
   menu_id: string;
@@ -938,6 +931,10 @@ export interface Version {
   published_at: string;
   /** Whether new sessions get this version. */
   in_force: boolean;
+}
+export interface VersionItems {
+  /** The entries of this page. */
+  items: Array<Version>;
 }
 export interface Webhook {
   /** The identifier, a UUID. */
@@ -971,6 +968,12 @@ export interface WebhookDisabled {
   /** When the webhook was switched off. */
   disabled_at: string;
 }
+export interface WebhookPage {
+  /** The entries of this page. */
+  items: Array<Webhook>;
+  /** The `cursor` of the next page; null on the last. */
+  next_cursor: string | null;
+}
 export interface WebhookTest {
   /** The `id` of the webhook under test. */
   webhook_id: string;
@@ -989,7 +992,7 @@ export class Operations {
    *
    * Permission: `transactions:read`.
    */
-  listTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  listTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<TransactionPage>;
   /** Iterate over all pages of `listTransactions`. */
   iterateTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Transaction, void>;
   /**
@@ -1009,7 +1012,7 @@ export class Operations {
    *
    * Permission: `collection:read`.
    */
-  listCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  listCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<TransactionPage>;
   /** Iterate over all pages of `listCollected`. */
   iterateCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Transaction, void>;
   /**
@@ -1023,7 +1026,7 @@ export class Operations {
    *
    * Permission: `collection:read`.
    */
-  listPaymentCodes(query?: { limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  listPaymentCodes(query?: { limit?: number; cursor?: string }): Promise<PaymentCodePage>;
   /** Iterate over all pages of `listPaymentCodes`. */
   iteratePaymentCodes(query?: { limit?: number }): AsyncGenerator<PaymentCode, void>;
   /**
@@ -1055,7 +1058,7 @@ export class Operations {
    *
    * Permission: `payouts:read`.
    */
-  listPayouts(query?: { status?: PayoutStatus; reference?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  listPayouts(query?: { status?: PayoutStatus; reference?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<PayoutPage>;
   /** Iterate over all pages of `listPayouts`. */
   iteratePayouts(query?: { status?: PayoutStatus; reference?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Payout, void>;
   /**
@@ -1075,7 +1078,7 @@ export class Operations {
    *
    * Permission: `payouts:read`.
    */
-  listPayoutItems(payoutId: string, query?: { state?: PayoutItemState; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  listPayoutItems(payoutId: string, query?: { state?: PayoutItemState; limit?: number; cursor?: string }): Promise<PayoutItemPage>;
   /** The same as `text/csv`, all of it. */
   listPayoutItemsCsv(payoutId: string, query?: { state?: PayoutItemState }): Promise<ReadableStream<Uint8Array>>;
   /** Iterate over all pages of `listPayoutItems`. */
@@ -1109,7 +1112,7 @@ export class Operations {
    */
   getDailyReport(query?: { date?: string }): Promise<DailyReport>;
   /** The client's objects that a whole value names: an id, a reference, a provider's receipt or a phone number. */
-  find(query: { q: string }): Promise<{ [name: string]: any }>;
+  find(query: { q: string }): Promise<SearchReply>;
   /** Show a key what it may do, and what is left of its limits. */
   getOwnKey(): Promise<OwnKey>;
   /**
@@ -1117,7 +1120,7 @@ export class Operations {
    *
    * Permission: `transactions:read`.
    */
-  listProviders(): Promise<{ [name: string]: any }>;
+  listProviders(): Promise<ProviderList>;
   /**
    * Return the name to which its provider has registered a phone number; kept for a day.
    *
@@ -1129,7 +1132,7 @@ export class Operations {
    *
    * Permission: `transactions:read`.
    */
-  getSubscriberHistory(phoneNumber: string, query?: { limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  getSubscriberHistory(phoneNumber: string, query?: { limit?: number; cursor?: string }): Promise<History>;
   /** Iterate over all pages of `getSubscriberHistory`. */
   iterateSubscriberHistory(phoneNumber: string, query?: { limit?: number }): AsyncGenerator<HistoryEntry, void>;
   /**
@@ -1143,7 +1146,7 @@ export class Operations {
    *
    * Permission: `webhooks:read`.
    */
-  listWebhooks(): Promise<{ [name: string]: any }>;
+  listWebhooks(): Promise<WebhookPage>;
   /**
    * Add an address to be called; the answer alone shows the secret that signs the calls.
    *
@@ -1191,7 +1194,7 @@ export class Operations {
    *
    * Permission: `webhooks:read`.
    */
-  listEvents(query?: { type?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  listEvents(query?: { type?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<EventPage>;
   /** Iterate over all pages of `listEvents`. */
   iterateEvents(query?: { type?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Event, void>;
   /**
@@ -1223,7 +1226,7 @@ export class Operations {
    *
    * Permission: `messages:read`.
    */
-  listMessages(query?: { status?: SmsStatus; phone_number?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  listMessages(query?: { status?: SmsStatus; phone_number?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<SmsPage>;
   /** Iterate over all pages of `listMessages`. */
   iterateMessages(query?: { status?: SmsStatus; phone_number?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Sms, void>;
   /**
@@ -1243,7 +1246,7 @@ export class Operations {
    *
    * Permission: `ussd:read`.
    */
-  listSessions(query?: { status?: SessionStatus; phone_number?: string; service_code?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  listSessions(query?: { status?: SessionStatus; phone_number?: string; service_code?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<SessionPage>;
   /** Iterate over all pages of `listSessions`. */
   iterateSessions(query?: { status?: SessionStatus; phone_number?: string; service_code?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Session, void>;
   /**
@@ -1269,7 +1272,7 @@ export class Operations {
    *
    * Permission: `menus:read`.
    */
-  listMenus(): Promise<{ [name: string]: any }>;
+  listMenus(): Promise<MenuSummaryItems>;
   /**
    * Save the draft of a menu; returns the report of its check.
    *
@@ -1299,7 +1302,7 @@ export class Operations {
    *
    * Permission: `menus:read`.
    */
-  listVersions(menuId: string): Promise<{ [name: string]: any }>;
+  listVersions(menuId: string): Promise<VersionItems>;
   /**
    * Publish an earlier version again.
    *
@@ -1319,13 +1322,13 @@ export class Operations {
    *
    * Permission: `menus:read`.
    */
-  replayMenu(menuId: string, body?: ReplayBody): Promise<{ [name: string]: any }>;
+  replayMenu(menuId: string, body?: ReplayBody): Promise<ReplayItemItems>;
   /**
    * Return the client's service codes and their menus.
    *
    * Permission: `menus:read`.
    */
-  listCodes(): Promise<{ [name: string]: any }>;
+  listCodes(): Promise<CodeItems>;
   /**
    * Bind a code to a menu. The path may leave out the closing hash of the code.
    *

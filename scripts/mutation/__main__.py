@@ -30,7 +30,7 @@ TARGETS = {
     "settlement": (
         [f"{_SERVICES}/settlement"],
         [
-            "tests/services/settlement",
+            "tests/services/processing",
             "tests/services/reconciliation/test_statements.py",
             "tests/services/transactions/test_explanation.py",
         ],

@@ -15,8 +15,8 @@ REASONS: dict[str, str] = {
     "(place % _ROWS_BEFORE_A_PAUSE != 0)": f"pauses more often; {_SAME}.",
     "services/payouts/drafts.py, _judge: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
     "(place % _ROWS_BEFORE_A_PAUSE != 0)": f"pauses more often; {_SAME}.",
-    "services/settlement/settlement.py, claim: now < until -> (now <= until)": "pauses a millisecond longer.",
-    "services/settlement/provider_answers.py, _apply_after_failure: now < late_check_at -> (now <= late_check_at)": (
+    "services/processing/processor.py, claim: now < until -> (now <= until)": "pauses a millisecond longer.",
+    "services/processing/provider_answers.py, _apply_after_failure: now < late_check_at -> (now <= late_check_at)": (
         "enquires once more after a callback in that very millisecond."
     ),
     "services/accounts/statements.py, _all_lines: release_connection() -> pass": (

@@ -21,7 +21,7 @@ def test_the_operator_confirms_people_and_rules_and_approves_with_a_note(client_
     with open_services() as services:
         login = services.logins.begin_for_console(LogIn("ann@acme.example", PASSWORD), operator_context())
         ann = RequestContext(services.auth.authenticate_login(login).caller)
-        services.team.invite(InvitePerson("ben@acme.example", "admin"), ann)
+        services.people.invite(InvitePerson("ben@acme.example", "admin"), ann)
         services.approval_rules.set([ApprovalRule(0, 2)], ann)
         services.approval_rules.set([ApprovalRule(0, 1)], ann)
     assert "a person of their own" in run("users", "confirm", "ben@acme.example").output

@@ -72,8 +72,8 @@ def ids_of(services: Services) -> dict[str, str]:
     services.bank_accounts.state(StateBankAccount("Stanbic", "9030001234567", "ACME Ltd"), person)
     program = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
     made = services.transactions.create(request(reference="order-17"), program).transaction
-    for claimed in services.settlement.claim(1):
-        services.settlement.advance(claimed)
+    for claimed in services.processing.claim(1):
+        services.processing.advance(claimed)
     return {
         "transaction": made.transaction_id,
         "keys": services.key_reader.list(context)[0].id,

@@ -16,7 +16,7 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
-from ussd_server.services.settlement.outcomes import open_review
+from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.transactions.messages import TransactionType
 
 
@@ -29,8 +29,8 @@ def silent(client_id: str) -> str:
         made = services.transactions.create(
             request("disbursement", "+256770000007"), context
         ).transaction.transaction_id
-        for claimed in services.settlement.claim(1):
-            services.settlement.advance(claimed)
+        for claimed in services.processing.claim(1):
+            services.processing.advance(claimed)
         row = Transaction.get_by_id(made)
         open_review(row, "nobody could confirm the outcome in time", services.clock.now())
         row.save()
@@ -170,8 +170,8 @@ def test_two_operators_refund_a_collection_once(client_id: str) -> None:
     with open_services() as services:
         context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
         made = services.transactions.create(request(reference="order 7"), context).transaction
-        for claimed in services.settlement.claim(1):
-            services.settlement.advance(claimed)
+        for claimed in services.processing.claim(1):
+            services.processing.advance(claimed)
     refund = ("transactions", "refund", made.transaction_id, "--amount", "1500", "--reason", "paid twice")
     assert "Two different people" in run(*refund, "--by", "Jane", "--and", " jane ").output
     created = output_of(*refund, "--by", "Jane", "--and", "Mary")["transaction"]

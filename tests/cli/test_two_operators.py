@@ -28,8 +28,8 @@ def paid(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> 
         client_id = services.clients.create(CreateClient("ACME"), operator_context()).client_id
         context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
         made = services.transactions.create(request(reference="order 7"), context).transaction
-        for claimed in services.settlement.claim(1):
-            services.settlement.advance(claimed)
+        for claimed in services.processing.claim(1):
+            services.processing.advance(claimed)
     return made.transaction_id
 
 

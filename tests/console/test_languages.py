@@ -168,8 +168,8 @@ def test_the_reason_of_a_failure_in_a_list_and_the_texts_of_scripts_are_in_the_r
     visit: Visit, services: Services, example_client: ExampleClient
 ) -> None:
     services.transactions.create(request(number="+256770000002"), operator_context(example_client.id))
-    for claimed in services.settlement.claim(9):
-        services.settlement.advance(claimed)
+    for claimed in services.processing.claim(9):
+        services.processing.advance(claimed)
     visitor = visit("owner")
     visitor.post("/language", language="lg")
     page = unescape(visitor.get("/transactions").text)

@@ -49,7 +49,7 @@ def test_a_divided_service_goes_on_where_it_was(services: Services, clock: Movab
     call = a_client()
     deposit(services, call, 10_000)
     before = services.transactions.create(request("disbursement", "+256770000004", 100), call).transaction
-    services.settlement.advance(*services.settlement.claim(1))
+    services.processing.advance(*services.processing.claim(1))
     divide(settings.database_url)
     with Receiver() as receiver:
         subscribe(services, call, receiver.url)

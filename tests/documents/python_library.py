@@ -42,7 +42,7 @@ def _models(document: dict[str, Any]) -> str:
     head = f'"""What the API takes and returns. {_MADE}"""\n\nfrom __future__ import annotations\n\n'
     head += "from decimal import Decimal\nfrom typing import TYPE_CHECKING, Any, Literal, TypedDict\n\n"
     # Python 3.10 has none in `typing`; type checkers know it from here.
-    head += "if TYPE_CHECKING:\n    from typing_extensions import NotRequired\n\n"
+    head += "if TYPE_CHECKING:\n    from typing_extensions import NotRequired  # noqa: UP035\n\n"
     head += f"Amount = int | Decimal\nMONEY = frozenset({money_fields(document)})\n"
     return head + "\n\n".join(_model(name, schema) for name, schema in _simple_first(known))
 

@@ -46,7 +46,7 @@ CONSTANTS = {
     "senders/messages.py": {"SMS_FAILURES"},
     "services/mail/messages.py": {"TROUBLES"},
     "services/search/hits.py": {"_DELIVERIES", "_ENDINGS"},
-    "services/settlement/outcomes.py": {
+    "services/processing/outcomes.py": {
         "REVIEW_ANOTHER",
         "REVIEW_CONTRADICTION",
         "REVIEW_LATE",

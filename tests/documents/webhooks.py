@@ -98,7 +98,7 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
     services.key_notices.write_refused()
     services.api_keys.delete(key.id, call)
     for step, (act, mode, pin) in enumerate((("new", "choose", "7391"), *[("old", "ask", "1592")] * 3)):
-        services.subscriber_pins.judge(
+        services.subscriber_pins.answer(
             PinAction("pin", act, mode, 3, pin), PinTry(shop.client_id, PHONE, f"step-{step}")
         )
     with Receiver(lambda _: 410) as receiver:

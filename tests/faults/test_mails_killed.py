@@ -30,7 +30,7 @@ def test_a_worker_that_dies_after_sending_leaves_a_mail_that_the_next_one_sends_
     more = mail_settings(mail_server.url)
     with services_of(mailing(settings, mail_server.url), clock) as services:
         client = ExampleClient(services)
-        services.team.invite(InvitePerson(ANN, "viewer"), client.at_console())
+        services.people.invite(InvitePerson(ANN, "viewer"), client.at_console())
         assert WorkerProcess(settings, **more, USSD_KILL_POINT="mail.sent").wait() == -signal.SIGKILL
         assert Mail.get().status == "waiting"
         worker = WorkerProcess(settings, **more)
@@ -49,7 +49,7 @@ def test_a_mail_server_that_hangs_holds_up_no_payment(settings: Settings, clock:
             client = ExampleClient(services)
             call, key = client.at_console(), a_client()
             for number in range(5):
-                services.team.invite(InvitePerson(f"p{number}@acme.example", "viewer"), call)
+                services.people.invite(InvitePerson(f"p{number}@acme.example", "viewer"), call)
             worker = WorkerProcess(settings, **more)
             eventually(lambda: Mail.select().where(Mail.lease_token.is_null(False)).count() == 2)
             for number in range(3):

@@ -23,7 +23,7 @@ from ussd_server.cli.service.doctor_database import losses_of_a_failover
 from ussd_server.database.opening import database_at, open_database, postgres_pool
 from ussd_server.database.schema import migrate
 from ussd_server.database.servers import present_standbys
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database, database_fault
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, database, database_fault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.operations.gauges import measures_of_server
 from ussd_server.services.operations.messages import DoctorFinding
@@ -109,7 +109,7 @@ def test_the_doctor_names_it(settings: Settings, tmp_path: Path) -> None:
 def test_what_a_server_reports_as_it_goes_away_is_trouble_and_no_bug(services: Services) -> None:
     # It is stopped, has crashed, starts, and ended a connection that was idle in a transaction.
     for sqlstate in ("57P01", "57P02", "57P03", "25P03"):
-        with pytest.raises(DATABASE_TROUBLE):
+        with pytest.raises(DATABASE_ERRORS):
             database.execute_sql(f"DO $$ BEGIN RAISE SQLSTATE '{sqlstate}'; END $$")
 
 

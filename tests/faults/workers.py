@@ -77,9 +77,9 @@ def catch_up(services: Services, clock: MovableClock) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while unfinished := list(Transaction.select().where(Transaction.completed_at.is_null())):
         assert time.monotonic() < deadline, [(row.type, row.status, row.review_reason) for row in unfinished]
-        claimed = services.settlement.claim(10)
+        claimed = services.processing.claim(10)
         for transaction_id in claimed:
-            services.settlement.advance(transaction_id)
+            services.processing.advance(transaction_id)
         if not claimed:
             next_at = min(max(row.due_at, row.leased_until or row.due_at) for row in unfinished)
             # A provider that refuses calls for their rate recovers by the real clock, so this clock must not run ahead.

@@ -7,11 +7,15 @@ from datetime import date, timedelta
 import pytest
 
 from tests.conftest import MovableClock
-from tests.gates.test_same_money import HASHED, PAYER, RECEIPT, seen
+from tests.gates.test_same_money import HASHED, PAYER, RECEIPT, seen, settle
 from tests.gates.ways_in import CENTS, SECOND, SHILLINGS, Enquired, World
 from tests.services.reconciliation.days import at_hour, close, end_reviews, store
 from tests.services.reconciliation.statement_files import kampala, with_balances
 from tests.support.books import check_everything
+from tests.support.unguarded import without_triggers
+from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.operations.book_check.check import Violation
 from ussd_server.values import KAMPALA
 
 
@@ -44,7 +48,7 @@ def _other_line(world: World, receipt: str) -> list[str]:
     return [*values, "FRI:256770000009/MSISDN", "FRI:41000001/MM", "1,000.00", "UGX", "0", ""]
 
 
-def _violations(world: World) -> list[object]:
+def _violations(world: World) -> list[Violation]:
     return list(check_everything(vault=world.services.runtime.vault))
 
 
@@ -75,7 +79,33 @@ def test_a_day_that_was_open_when_the_money_changed_counts_its_line_on_the_day_o
 ) -> None:
     at_hour(clock, 9)
     ours.report()
-    closed = close(world.services, day, SECOND)
-    assert (closed.ours_cents, closed.theirs_cents) == (0, CENTS)
-    assert [(step.verdict, step.amount_cents) for step in closed.bridge] == [("other_day", -CENTS)]
+    given_back_on = clock.now().astimezone(KAMPALA).date()
+    at_hour(clock, 8)
+    # Its balance goes on from the other file's, so both cover the day on which the collection succeeded.
+    store(world.services, with_balances([_other_line(world, "later")], opening=1_007_000))
+    end_reviews(world.services)
+    for each, ours_cents, theirs_cents in ((given_back_on, CENTS, 0), (day, 0, CENTS)):
+        closed = close(world.services, each, SECOND)
+        assert (closed.ours_cents, closed.theirs_cents) == (ours_cents, theirs_cents)
+        assert [(step.verdict, step.amount_cents) for step in closed.bridge] == [
+            ("other_day", ours_cents - theirs_cents)
+        ]
     assert _violations(world) == []
+
+
+def test_a_payers_payment_that_is_refunded_after_our_collection_failed_as_the_same_money_stays_on_its_day(
+    world: World, day: date, ours: Enquired
+) -> None:
+    close(world.services, day, SECOND)
+    paid = IncomingPayment.get(IncomingPayment.provider_transaction_id == RECEIPT)
+    # The till's notice had no number.
+    with without_triggers():
+        IncomingPayment.update(phone_number=PAYER).execute()
+        Transaction.update(phone_number=PAYER).where(Transaction.id == paid.transaction_id).execute()
+    ours.succeeds()
+    ours.ask_now()
+    settle(world, ours.transaction_id, has_succeeded=False)
+    assert seen(world, paid.transaction_id).same_money_as == ours.transaction_id
+    world.refund(paid.transaction_id)
+    assert seen(world, paid.transaction_id).status == "reversed"
+    assert [each for each in _violations(world) if each.part == "closed_days"] == []

@@ -7,17 +7,20 @@ import pytest
 from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, settle
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, World
 from tests.support.books import check_everything
-from tests.support.money import operator
+from tests.support.money import agree_fee, operator
 from ussd_server.context import operator_context
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.gates.receipts import WayIn
 from ussd_server.services.incoming.messages import AssignIncoming, ReturnIncoming, SameIncoming
-from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.processing.processor import PaymentProcessor
+from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions import refunds
-from ussd_server.services.transactions.messages import CreateRefund, Source
+from ussd_server.services.transactions.messages import CreateRefund, Source, TransactionType
 from ussd_server.status import ServiceError
+from ussd_server.values import KAMPALA
 
 DAY = 86_400
 
@@ -36,8 +39,8 @@ def contested(world: World, ours: Enquired) -> str:
 def learn(world: World, ours: Enquired, receipt: str) -> None:
     """Let a second enquiry about a collection that succeeded name its receipt."""
     answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id=receipt, amount_cents=CENTS)
-    settlement: Settlement = world.settlement
-    settlement.conclude(ours.transaction_id, world.provider.pace, answer, Source.POLL, world.clock.now())
+    processor: PaymentProcessor = world.processing
+    processor.apply_outcome(ours.transaction_id, world.provider.pace, answer, Source.POLL, world.clock.now())
 
 
 @pytest.mark.parametrize("is_late", [True, False], ids=["late check", "callback"])
@@ -68,7 +71,7 @@ def test_a_contest_outlasts_the_refund_of_the_other_payment(world: World, ours: 
     world.provider.answers[refund.transaction_id] = ProviderAnswer(
         Outcome.SUCCEEDED, provider_transaction_id="RF1", amount_cents=CENTS
     )
-    world.settlement.bring_forward(str(refund.provider_reference))
+    world.processing.bring_forward(str(refund.provider_reference))
     world.work()
     ours.ask_now()
     assert Transaction.get_by_id(paid).status == "reversed"
@@ -169,3 +172,19 @@ def test_a_payment_that_is_replaced_while_its_refund_is_made_is_not_refunded(
         )
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
+
+
+def test_a_payers_payment_that_was_refunded_keeps_its_fee_in_the_report(world: World, ours: Enquired) -> None:
+    agree_fee(FeeTerms(world.client.id, TransactionType.COLLECTION, 100_00, 0))
+    world.notify(RECEIPT, PAYER)
+    (waiting,) = held(world)
+    paid = world.services.held_payments.assign(AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND), operator())
+    ours.succeeds()
+    ours.ask_now()
+    settle(world, ours.transaction_id, has_succeeded=False)
+    world.refund(paid.transaction_id or "")
+    day = world.clock.now().astimezone(KAMPALA).date()
+    world.clock.advance(86_400)
+    report = world.services.daily_reports.get(GetDailyReport(day), operator_context(world.client.id))
+    fees = {(row.type, row.status): row.fees_cents for row in report.rows}
+    assert fees["collection", "reversed"] == 100_00

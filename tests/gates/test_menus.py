@@ -114,7 +114,7 @@ def test_a_code_is_not_bound_to_a_menu_that_was_never_published(
 REVOKED: dict[str, tuple[Sender, Callable[[World], object]]] = {
     "deleted key": (Sender.KEY, lambda world: world.services.api_keys.delete(world.key.id, world.boss)),
     "disabled key": (Sender.KEY, lambda world: world.change_key(is_active=0)),
-    "disabled person": (Sender.PERSON, lambda world: world.services.team.set_active(world.person, False, world.boss)),
+    "disabled person": (Sender.PERSON, lambda world: world.services.people.set_active(world.person, False, world.boss)),
 }
 
 

@@ -31,7 +31,7 @@ def test_nothing_is_booked_beside_the_gate() -> None:
     assert {path.name for path, _ in calls_of("succeed")} == {"provider_answers.py", "review.py", "settlements.py"}
     assert {path.name for path, _ in calls_of("claim_success")} == {"outcomes.py"}
     assert {path.name for path, _ in calls_of("claiming")} == {"booking.py", "recovery.py"}
-    assert {path.name for path, _ in calls_of("take_receipt")} == {"held.py", "settlement.py"}
+    assert {path.name for path, _ in calls_of("take_receipt")} == {"held.py", "processor.py"}
 
 
 def reporters(world: World, first: WayIn, second: WayIn, numbers: tuple[str, str]) -> list[Way]:

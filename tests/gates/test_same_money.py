@@ -305,7 +305,7 @@ def test_a_refund_under_a_payers_receipt_reverses_nothing(world: World, ours: En
     made = world.services.refunds.create(refund, operator_context(world.client.id)).transaction.transaction_id
     world.work()
     world.provider.answers[made] = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R9", amount_cents=CENTS)
-    world.settlement.bring_forward(str(Transaction.get_by_id(made).provider_reference))
+    world.processing.bring_forward(str(Transaction.get_by_id(made).provider_reference))
     world.work()
     assert seen(world, paid.transaction_id).status == "succeeded"
     assert named_by_check() == {made, paid.transaction_id}

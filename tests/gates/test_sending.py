@@ -51,7 +51,7 @@ def _expire(world: World) -> None:
 
 
 def _demote(world: World) -> None:
-    world.services.team.change_role(ChangeRole(world.person, "developer"), world.boss)
+    world.services.people.change_role(ChangeRole(world.person, "developer"), world.boss)
 
 
 def _hold(world: World) -> None:
@@ -64,7 +64,7 @@ EFFECTS: dict[Refusal, Callable[[World], object]] = {
     Refusal.KEY_EXPIRED: _expire,
     Refusal.SCOPE_LOST: lambda world: world.change_key(scopes=("ussd:*", "menus:*")),
     Refusal.DAILY_LIMIT: lambda world: world.change_key(daily_limit_cents=100),
-    Refusal.PERSON_DISABLED: lambda world: world.services.team.set_active(world.person, False, world.boss),
+    Refusal.PERSON_DISABLED: lambda world: world.services.people.set_active(world.person, False, world.boss),
     Refusal.PERSON_DEMOTED: _demote,
     Refusal.CLIENT_DISABLED: World.disable_client,
     Refusal.MONEY_HELD: _hold,
@@ -170,7 +170,7 @@ def test_nothing_leaves_for_what_was_refused_before_it_began_to_leave(
 
 def test_money_goes_to_a_provider_in_one_place_and_is_recorded_in_one_place() -> None:
     """So that a new way out cannot pass the gate by: it has to register as a `WayOut`."""
-    assert users_of("ask", of="provider") == {"services/settlement/settlement.py"}
+    assert users_of("send", of="provider") == {"services/processing/processor.py"}
     assert users_of("record_transactions") == {"services/transactions/history.py"}
 
 
@@ -179,11 +179,11 @@ def test_a_payment_that_may_have_been_sent_is_asked_about_also_for_a_revoked_key
 ) -> None:
     world = make(Sender.KEY)
     world.send(WayOut.PAYMENT)
-    (claimed,) = world.services.settlement.claim(1)
+    (claimed,) = world.services.processing.claim(1)
     claimed.asked_at, claimed.status = world.clock.now(), "submitted"
     claimed.save()
     world.services.api_keys.delete(world.key.id, world.boss)
-    world.services.settlement.advance(claimed)
+    world.services.processing.advance(claimed)
     world.work()
     (payment,) = world.left()
     assert payment.status != "failed"

@@ -9,7 +9,7 @@ from tests.support.money import balances, operator
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.incoming.messages import IncomingView, ListIncoming, PutPaymentCode, SetPrefix
-from ussd_server.services.settlement.messages import EndReview
+from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.transactions.messages import GetTransaction, TransactionHistory
 
 PAYER, HASHED = "+256772123456", None

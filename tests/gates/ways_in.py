@@ -38,11 +38,11 @@ from ussd_server.services.incoming.messages import (
     SameIncoming,
     SetPrefix,
 )
+from ussd_server.services.processing.messages import EndReview
+from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.reconciliation.messages import BookLost, Claim, ConcludeFromStatement, FindLost, Verdict
-from ussd_server.services.settlement.messages import EndReview
-from ussd_server.services.settlement.settlement import Settlement
-from ussd_server.services.transactions.messages import TransactionType
+from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.status import ServiceError
 
 SHILLINGS, CENTS = 5000, 5000_00
@@ -57,7 +57,7 @@ class Book(FakeProvider):
         super().__init__()
         self.answers: dict[str, ProviderAnswer] = {}
 
-    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def query_status(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         return self.answers.get(payment.transaction_id, ProviderAnswer(Outcome.PENDING))
 
 
@@ -67,7 +67,7 @@ class World:
     def __init__(self, services: Services, clock: MovableClock) -> None:
         self.services, self.clock, self.provider = services, clock, Book()
         runtime = other_runtime(services, providers=Providers([self.provider]), clock=clock, within_pace=lambda _: True)
-        self.settlement = Settlement(runtime)
+        self.processing = PaymentProcessor(runtime)
         self.till = Till(services)
         self.client = ExampleClient(services, "school")
         services.payment_codes.set_prefix(SetPrefix(self.client.id, "SCH"), operator())
@@ -79,9 +79,9 @@ class World:
 
     def work(self) -> None:
         """Do what is due now."""
-        while claimed := self.settlement.claim(10):
+        while claimed := self.processing.claim(10):
             for each in claimed:
-                self.settlement.advance(each)
+                self.processing.advance(each)
         self.services.notices.decide_waiting()
 
     def collect(self, reference: str, number: str) -> str:
@@ -91,6 +91,16 @@ class World:
         ).transaction
         self.work()
         return made.transaction_id
+
+    def refund(self, transaction_id: str) -> None:
+        """Give back the whole amount of a collection."""
+        context = operator_context(self.client.id)
+        made = self.services.refunds.create(CreateRefund(transaction_id, f"back/{transaction_id}"), context).transaction
+        answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="RF", amount_cents=made.amount_cents)
+        self.provider.answers[made.transaction_id] = answer
+        self.work()
+        self.processing.bring_forward(str(Transaction.get_by_id(made.transaction_id).provider_reference))
+        self.work()
 
     def notify(self, receipt: str, number: str, code: str = "SCH1042") -> NotifiedPayment:
         """The till reports a payment."""
@@ -122,7 +132,7 @@ class Way(ABC):
         self.world.provider.answers[self.transaction_id] = answer
 
     def ask_now(self) -> None:
-        self.world.settlement.bring_forward(str(self.row.provider_reference))
+        self.world.processing.bring_forward(str(self.row.provider_reference))
         self.world.work()
 
     def line(self, receipt: str, reference: str) -> list[str]:

@@ -67,7 +67,7 @@ proctype Client() {
     od
 }
 
-/* settlement/outcomes.py, succeed */
+/* processing/outcomes.py, succeed */
 inline succeed() {
     row.review = (row.status == FAILED);  /* REVIEW_LATE */
     row.status = SUCCEEDED; row.posted++; row.due = false;
@@ -75,7 +75,7 @@ inline succeed() {
     assert(book[row.name] == PAID)
 }
 
-/* settlement/outcomes.py, fail. A payment that may have been paid never fails, unless the provider says so. One whose
+/* processing/outcomes.py, fail. A payment that may have been paid never fails, unless the provider says so. One whose
    first request was forgotten with a commit may; it is enquired about once more. */
 inline fail() {
     assert(lost || book[row.name] == REFUSED || changed_mind || (book[row.name] == NOTHING && !wire[row.name]));
@@ -83,7 +83,7 @@ inline fail() {
     failed_since[1 - me] = in_call[1 - me]
 }
 
-/* settlement/provider_answers.py, _wait_on */
+/* processing/provider_answers.py, _wait_on */
 inline wait_on(status_) {
     row.status = status_; row.due = true;
 #ifndef NO_GIVING_UP
@@ -94,7 +94,7 @@ inline wait_on(status_) {
 #endif
 }
 
-/* settlement/provider_answers.py, apply_answer, for a row that has not succeeded */
+/* processing/provider_answers.py, apply_answer, for a row that has not succeeded */
 inline apply_answer() {
     if
     :: answer == YES -> succeed()
@@ -133,7 +133,7 @@ inline apply_answer() {
     fi
 }
 
-/* settlement/settlement.py, Settlement.conclude */
+/* processing/processor.py, PaymentProcessor.apply_outcome */
 inline conclude() {
     if
     :: row.status == NONE  /* the commit was lost: no row, nothing is written */
@@ -177,7 +177,7 @@ inline reply(name_) {
     fi
 }
 
-/* settlement/settlement.py, Settlement._call with Provider.ask */
+/* processing/processor.py, PaymentProcessor._call with Provider.send */
 inline ask() {
     if
     :: answer = NOT_SENT
@@ -188,7 +188,7 @@ inline ask() {
     fi
 }
 
-/* settlement/settlement.py, Settlement._call with Provider.enquire */
+/* processing/processor.py, PaymentProcessor._call with Provider.query_status */
 inline enquire() {
     if
     :: answer = NOT_SENT
@@ -230,7 +230,7 @@ again:
         row.lease = me; row.expired = false; same_claim[me] = false
     }
     atomic {
-        /* settlement/settlement.py, Settlement.advance: still_leased, and _mark_asked under the lock of the row */
+        /* processing/processor.py, PaymentProcessor.advance: still_leased, and _mark_asked under the lock of the row */
 #ifndef NO_LEASE
         if
         :: row.status == NONE || row.lease != me -> forget(); goto again
@@ -272,7 +272,7 @@ end:
     od
 }
 
-/* A lease expires while its worker is slow; settlement/settlement.py, Settlement.bring_forward, ends one as well. */
+/* A lease expires while its worker is slow; processing/processor.py, PaymentProcessor.bring_forward, ends one as well. */
 proctype Clock() {
 end:
     do

@@ -33,12 +33,12 @@ class Meeting:
     def flick(self, **switches: object) -> None:
         self.stand_in.switches.change(switches)
 
-    def ask(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
-        answer: ProviderAnswer = self.provider.ask(payment, timeout_seconds)
+    def send(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
+        answer: ProviderAnswer = self.provider.send(payment, timeout_seconds)
         return answer
 
-    def enquire(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
-        answer: ProviderAnswer = self.provider.enquire(payment, timeout_seconds)
+    def query_status(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
+        answer: ProviderAnswer = self.provider.query_status(payment, timeout_seconds)
         return answer
 
     def known(self, payment: PaymentOrder) -> bool:

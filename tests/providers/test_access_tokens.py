@@ -119,7 +119,7 @@ def test_a_refused_token_is_renewed_once() -> None:
 
 
 def test_a_provider_that_refuses_every_token_is_called_twice_and_counts_as_away() -> None:
-    office, breaker = Office(), Breaker(troubles_to_open=1)
+    office, breaker = Office(), Breaker(failures_to_open=1)
     tokens = AccessTokens(office.fetch, breaker.note)
     sent: list[str] = []
 
@@ -148,7 +148,7 @@ def test_a_provider_that_refuses_every_token_is_called_twice_and_counts_as_away(
     ],
 )
 def test_what_is_not_a_token_sends_nothing(document: dict[str, object]) -> None:
-    breaker = Breaker(troubles_to_open=1)
+    breaker = Breaker(failures_to_open=1)
     assert used(AccessTokens(lambda until: ProviderReply(SendState.ANSWERED, 200, document), breaker.note)) == ""
     assert breaker.rests
 

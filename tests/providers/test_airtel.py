@@ -55,12 +55,12 @@ def airtel(answers: dict[str, list[bytes]], access: AirtelAccess = ACCESS) -> It
 
 def ask(reply: bytes, payment: PaymentOrder = PAYMENT, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
     with airtel({"POST /": [reply]}) as (provider, _):
-        return provider.ask(payment, timeout_seconds)
+        return provider.send(payment, timeout_seconds)
 
 
 def enquire(reply: bytes, payment: PaymentOrder = PAYMENT, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
     with airtel({"GET /standard": [reply]}) as (provider, _):
-        return provider.enquire(payment, timeout_seconds)
+        return provider.query_status(payment, timeout_seconds)
 
 
 def said_of(letters: object, code: object = "", status: str = "200 OK", **others: object) -> bytes:
@@ -169,7 +169,7 @@ def test_silence_proves_nothing() -> None:
 
 def test_silence_instead_of_a_token_means_not_sent() -> None:
     with airtel({"POST /auth/oauth2/token ": [SILENCE]}) as (provider, _):
-        assert provider.ask(PAYMENT, SHORT_SECONDS).outcome is Outcome.NOT_SENT
+        assert provider.send(PAYMENT, SHORT_SECONDS).outcome is Outcome.NOT_SENT
 
 
 def test_a_success_carries_airtels_id() -> None:
@@ -191,7 +191,7 @@ def test_an_unclear_answer_keeps_what_airtel_said() -> None:
 
 def test_a_push_is_written_as_airtel_wants_it() -> None:
     with airtel({"POST /merchant/v1/payments/ ": [said_of("SUCCESS")]}) as (provider, server):
-        provider.ask(PAYMENT, LONG_SECONDS)
+        provider.send(PAYMENT, LONG_SECONDS)
     token, request = server.requests
     assert json.loads(token.split(b"\r\n\r\n")[1]) == {
         "client_id": "our-id",
@@ -211,7 +211,7 @@ def test_a_push_is_written_as_airtel_wants_it() -> None:
 
 def test_a_payout_is_written_with_the_pin_that_the_operator_encrypted() -> None:
     with airtel({"POST /standard/v1/disbursements/ ": [said_of("TS")]}) as (provider, server):
-        provider.ask(PAYOUT, LONG_SECONDS)
+        provider.send(PAYOUT, LONG_SECONDS)
     assert json.loads(server.requests[-1].split(b"\r\n\r\n")[1]) == {
         "payee": {"msisdn": "700123123"},
         "reference": "ACME s order 12",
@@ -222,7 +222,7 @@ def test_a_payout_is_written_with_the_pin_that_the_operator_encrypted() -> None:
 
 def test_a_refund_names_airtels_own_id() -> None:
     with airtel({"POST /standard/v1/payments/refund ": [said_of("SUCCESS")]}) as (provider, server):
-        provider.ask(REFUND, LONG_SECONDS)
+        provider.send(REFUND, LONG_SECONDS)
     body = json.loads(server.requests[-1].split(b"\r\n\r\n")[1])
     assert body == {"transaction": {"airtel_money_id": "MP210603.1234.L06941"}}
 
@@ -231,7 +231,7 @@ def test_a_plain_pin_is_encrypted_for_airtel_and_the_key_fetched_once() -> None:
     access = replace(ACCESS, encrypted_pin=None, pin="1234")
     with airtel({"POST /standard/v1/disbursements/ ": [said_of("TS")]}, access) as (provider, server):
         for _ in range(2):
-            provider.ask(PAYOUT, LONG_SECONDS)
+            provider.send(PAYOUT, LONG_SECONDS)
     assert len(server.to("GET /v1/rsa/encryption-keys")) == 1
     pin = json.loads(server.requests[-1].split(b"\r\n\r\n")[1])["pin"]
     assert KEY.decrypt(base64.b64decode(pin), PKCS1v15()) == b"1234"
@@ -240,7 +240,7 @@ def test_a_plain_pin_is_encrypted_for_airtel_and_the_key_fetched_once() -> None:
 def test_version_two_signs_the_very_bytes_it_sends() -> None:
     access = replace(ACCESS, version="v2")
     with airtel({"POST /merchant/v2/payments/ ": [said_of("SUCCESS")]}, access) as (provider, server):
-        assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.PENDING
+        assert provider.send(PAYMENT, LONG_SECONDS).outcome is Outcome.PENDING
     head, body = server.requests[-1].split(b"\r\n\r\n")
     headers = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
     key, iv = KEY.decrypt(base64.b64decode(headers[b"x-key"]), PKCS1v15()).split(b":")
@@ -253,7 +253,7 @@ def test_version_two_signs_the_very_bytes_it_sends() -> None:
 def test_version_two_says_that_a_disbursement_goes_to_a_person() -> None:
     access = replace(ACCESS, version="v2")
     with airtel({"POST /standard/v2/disbursements/ ": [said_of("TS")]}, access) as (provider, server):
-        provider.ask(PAYOUT, LONG_SECONDS)
+        provider.send(PAYOUT, LONG_SECONDS)
     body = json.loads(server.requests[-1].split(b"\r\n\r\n")[1])
     assert body["payee"] == {"msisdn": "700123123", "currency": "UGX"}
     assert body["transaction"]["type"] == "B2C"
@@ -266,7 +266,7 @@ def test_without_airtels_key_nothing_is_sent(key: object) -> None:
         "POST /merchant": [said_of("SUCCESS")],
     }
     with airtel(answers, replace(ACCESS, version="v2")) as (provider, server):
-        assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
+        assert provider.send(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
     assert server.to("POST /merchant") == []
 
 
@@ -281,7 +281,7 @@ def test_without_airtels_key_nothing_is_sent(key: object) -> None:
 )
 def test_what_airtel_cannot_do_is_refused_here(payment: PaymentOrder, failure: FailureCode) -> None:
     with airtel({}, replace(ACCESS, encrypted_pin=None)) as (provider, server):
-        got = provider.ask(payment, LONG_SECONDS)
+        got = provider.send(payment, LONG_SECONDS)
     assert (got.outcome, got.failure) == (Outcome.FAILED, failure)
     assert server.requests == []
 
@@ -289,7 +289,7 @@ def test_what_airtel_cannot_do_is_refused_here(payment: PaymentOrder, failure: F
 def test_the_path_of_a_payouts_enquiry_is_a_setting() -> None:
     access = replace(ACCESS, disbursement_enquiry_path="/standard/v1/payments/{id}")
     with airtel({f"GET /standard/v1/payments/{REFERENCE} ": [said_of("TS")]}, access) as (provider, _):
-        assert provider.enquire(PAYOUT, LONG_SECONDS).outcome is Outcome.SUCCEEDED
+        assert provider.query_status(PAYOUT, LONG_SECONDS).outcome is Outcome.SUCCEEDED
 
 
 @pytest.mark.parametrize(
@@ -355,9 +355,9 @@ def test_every_product_has_a_version_of_its_own() -> None:
         f"GET /standard/v2/disbursements/{REFERENCE}?transactionType=B2C ": [said_of("TS")],
     }
     with airtel(paths, access) as (provider, server):
-        provider.ask(PAYMENT, LONG_SECONDS)
-        provider.ask(PAYOUT, LONG_SECONDS)
-        assert provider.enquire(PAYOUT, LONG_SECONDS).outcome is Outcome.SUCCEEDED
+        provider.send(PAYMENT, LONG_SECONDS)
+        provider.send(PAYOUT, LONG_SECONDS)
+        assert provider.query_status(PAYOUT, LONG_SECONDS).outcome is Outcome.SUCCEEDED
     assert not any(b"x-signature" in request.lower() for request in server.requests)
     assert server.to("GET /v1/rsa") == []
 
@@ -366,7 +366,7 @@ def test_the_public_key_may_be_a_setting() -> None:
     access = replace(ACCESS, version="v2", encrypted_pin=None, pin="1234", public_key=read_key(PUBLISHED))
     answers = {"POST /standard/v2/disbursements/ ": [said_of("TS")], "GET /v1/rsa": [said("404 Not Found")]}
     with airtel(answers, access) as (provider, server):
-        assert provider.ask(PAYOUT, LONG_SECONDS).outcome is Outcome.SUCCEEDED
+        assert provider.send(PAYOUT, LONG_SECONDS).outcome is Outcome.SUCCEEDED
     assert server.to("GET /v1/rsa") == []
     assert b"x-signature" in server.requests[-1].lower()
 
@@ -374,7 +374,7 @@ def test_the_public_key_may_be_a_setting() -> None:
 def test_a_key_that_airtel_does_not_publish_is_said() -> None:
     answers = {"GET /v1/rsa/encryption-keys ": [said("404 Not Found")], "POST /merchant": [said_of("SUCCESS")]}
     with airtel(answers, replace(ACCESS, version="v2")) as (provider, server):
-        got = provider.ask(PAYMENT, LONG_SECONDS)
+        got = provider.send(PAYMENT, LONG_SECONDS)
     assert (got.outcome, got.reason, got.left_machine) == (Outcome.NOT_SENT, "no encryption key HTTP 404", False)
     assert server.to("POST /merchant") == []
 
@@ -388,20 +388,20 @@ def test_a_disbursement_has_two_receipts() -> None:
 def test_a_token_refused_with_403_is_renewed() -> None:
     refusal = said("403 Forbidden", {"error": "invalid_token", "error_description": "x"})
     with airtel({"POST /merchant/v1/payments/ ": [refusal, said_of("SUCCESS")]}) as (provider, server):
-        assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.PENDING
+        assert provider.send(PAYMENT, LONG_SECONDS).outcome is Outcome.PENDING
     assert len(server.to("POST /auth/oauth2/token")) == 2
 
 
 @pytest.mark.parametrize(("written", "sent"), [("", "Payment"), ("Tea", "Payment Tea"), ("Rent", "Rent")])
 def test_a_short_note_is_made_longer(written: str, sent: str) -> None:
     with airtel({"POST /merchant/v1/payments/ ": [said_of("SUCCESS")]}) as (provider, server):
-        provider.ask(replace(PAYMENT, note=written), LONG_SECONDS)
+        provider.send(replace(PAYMENT, note=written), LONG_SECONDS)
     assert json.loads(server.requests[-1].split(b"\r\n\r\n")[1])["reference"] == sent
 
 
 def test_a_payment_sent_without_hyphens_is_the_same_payment() -> None:
     plain = replace(PAYMENT, provider_reference=REFERENCE.replace("-", ""))
     with airtel({f"GET /standard/v1/payments/{plain.provider_reference} ": [said_of("TS")]}) as (provider, _):
-        assert provider.enquire(plain, LONG_SECONDS).outcome is Outcome.SUCCEEDED
+        assert provider.query_status(plain, LONG_SECONDS).outcome is Outcome.SUCCEEDED
         callback = json.dumps({"transaction": {"id": plain.provider_reference.upper()}}).encode()
         assert provider.reference_in(callback) == REFERENCE

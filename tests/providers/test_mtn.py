@@ -51,12 +51,12 @@ def mtn(
 
 def ask(*replies: bytes, payment: PaymentOrder = PAYMENT, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
     with mtn({"POST /": list(replies)}) as (provider, _):
-        return provider.ask(payment, timeout_seconds)
+        return provider.send(payment, timeout_seconds)
 
 
 def enquire(*replies: bytes, payment: PaymentOrder = PAYMENT, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
     with mtn({"GET /": list(replies)}) as (provider, _):
-        return provider.enquire(payment, timeout_seconds)
+        return provider.query_status(payment, timeout_seconds)
 
 
 def error(status: str, code: str) -> bytes:
@@ -174,8 +174,8 @@ def test_half_an_answer_proves_nothing() -> None:
 
 def test_a_provider_that_cannot_be_reached_was_not_sent_anything() -> None:
     provider = MtnProvider(replace(ACCESS, base_url="http://127.0.0.1:1"), Transport())
-    assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
-    assert provider.enquire(PAYMENT, LONG_SECONDS).outcome is Outcome.UNKNOWN
+    assert provider.send(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
+    assert provider.query_status(PAYMENT, LONG_SECONDS).outcome is Outcome.UNKNOWN
 
 
 def test_a_success_carries_mtns_id_and_what_was_moved() -> None:
@@ -198,7 +198,7 @@ def test_our_float_that_is_short_is_not_the_payers_fault() -> None:
 
 def test_a_request_to_pay_is_written_as_mtn_wants_it() -> None:
     with mtn({"POST /": [said("202 Accepted")]}) as (provider, server):
-        provider.ask(PAYMENT, LONG_SECONDS)
+        provider.send(PAYMENT, LONG_SECONDS)
     token, request = server.requests
     assert token.startswith(b"POST /collection/token/ HTTP/1.1\r\n")
     assert b"\r\nAuthorization: Basic " + base64.b64encode(b"user-c:secret-c") in token
@@ -241,7 +241,7 @@ def test_money_that_goes_out_uses_its_own_product_and_field(
     payment: PaymentOrder, path: bytes, field: str, value: object
 ) -> None:
     with mtn({"POST /": [said("202 Accepted")]}) as (provider, server):
-        assert provider.ask(payment, LONG_SECONDS).outcome is Outcome.PENDING
+        assert provider.send(payment, LONG_SECONDS).outcome is Outcome.PENDING
     token, request = server.requests
     assert token.startswith(b"POST /disbursement/token/ ")
     assert request.startswith(path)
@@ -252,7 +252,7 @@ def test_money_that_goes_out_uses_its_own_product_and_field(
 def test_the_sandbox_gets_no_callback_url() -> None:
     access = replace(ACCESS, target_environment="sandbox", currency="EUR")
     with mtn({"POST /": [said("202 Accepted")]}, access) as (provider, server):
-        provider.ask(PAYMENT, LONG_SECONDS)
+        provider.send(PAYMENT, LONG_SECONDS)
     assert b"x-callback-url" not in server.requests[1].lower()
 
 
@@ -266,14 +266,14 @@ def test_a_reference_that_is_used_already_is_enquired_after() -> None:
         (HANG_UP, Outcome.PENDING),
     ):
         with mtn({"POST /": [used], "GET /": [paid]}) as (provider, server):
-            assert provider.ask(PAYMENT, LONG_SECONDS).outcome is outcome
+            assert provider.send(PAYMENT, LONG_SECONDS).outcome is outcome
         assert server.requests[-1].startswith(b"GET /collection/v1_0/requesttopay/" + REFERENCE.encode())
 
 
 def test_an_expired_token_is_renewed_once_and_the_payment_asked_again() -> None:
     with mtn({"POST /collection/v1_0": [said("401 Unauthorized"), said("202 Accepted")]}) as (provider, server):
-        assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.PENDING
-        provider.ask(PAYMENT, LONG_SECONDS)
+        assert provider.send(PAYMENT, LONG_SECONDS).outcome is Outcome.PENDING
+        provider.send(PAYMENT, LONG_SECONDS)
     assert len(server.to("POST /collection/token/")) == 2
     assert len(server.to("POST /collection/v1_0/requesttopay")) == 3
 
@@ -284,47 +284,47 @@ def test_without_a_token_nothing_is_sent(reply: bytes) -> None:
         provider,
         server,
     ):
-        assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
+        assert provider.send(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
     assert server.to("POST /collection/v1_0") == []
 
 
 @pytest.mark.parametrize("amount_cents", [500_050, 499_99, 1, 49_900, 500_000_100])
 def test_an_amount_that_mtn_does_not_move_is_refused_here(amount_cents: int) -> None:
     with mtn({}) as (provider, server):
-        got = provider.ask(replace(PAYMENT, amount_cents=amount_cents), LONG_SECONDS)
+        got = provider.send(replace(PAYMENT, amount_cents=amount_cents), LONG_SECONDS)
     assert (got.outcome, got.failure) == (Outcome.FAILED, FailureCode.AMOUNT_OUT_OF_BOUNDS)
     assert server.requests == []
 
 
 def test_a_product_that_is_not_set_up_is_refused_here() -> None:
     with mtn({}, replace(ACCESS, disbursement=None)) as (provider, server):
-        assert provider.ask(PAYOUT, LONG_SECONDS).failure is FailureCode.PROVIDER_CONFIG
-        assert provider.enquire(PAYOUT, LONG_SECONDS).outcome is Outcome.UNKNOWN
+        assert provider.send(PAYOUT, LONG_SECONDS).failure is FailureCode.PROVIDER_CONFIG
+        assert provider.query_status(PAYOUT, LONG_SECONDS).outcome is Outcome.UNKNOWN
         assert provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) is None
     assert server.requests == []
 
 
 def test_an_unavailable_provider_is_not_called_and_shown_as_unavailable() -> None:
-    breaker = Breaker(troubles_to_open=3, rest_seconds=600)
+    breaker = Breaker(failures_to_open=3, rest_seconds=600)
     with mtn({"POST /collection/v1_0": [said("503 Unavailable")]}, breaker=breaker) as (provider, server):
         assert provider.available
-        assert [provider.ask(PAYMENT, LONG_SECONDS).outcome for _ in range(3)] == [Outcome.UNKNOWN] * 3
+        assert [provider.send(PAYMENT, LONG_SECONDS).outcome for _ in range(3)] == [Outcome.UNKNOWN] * 3
         assert not provider.available
-        assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
+        assert provider.send(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
     assert len(server.to("POST /collection/v1_0")) == 3
 
 
 def test_a_provider_that_refuses_our_credentials_is_shown_as_unavailable() -> None:
-    breaker = Breaker(troubles_to_open=3, rest_seconds=600)
+    breaker = Breaker(failures_to_open=3, rest_seconds=600)
     with mtn({"POST /collection/token/": [said("401 Unauthorized")]}, breaker=breaker) as (provider, _):
-        assert [provider.ask(PAYMENT, LONG_SECONDS).outcome for _ in range(3)] == [Outcome.NOT_SENT] * 3
+        assert [provider.send(PAYMENT, LONG_SECONDS).outcome for _ in range(3)] == [Outcome.NOT_SENT] * 3
         assert not provider.available
 
 
 def test_refusals_of_payments_do_not_make_the_provider_seem_unavailable() -> None:
     with mtn({"POST /collection/v1_0": [error("500 Error", "PAYER_NOT_FOUND")]}) as (provider, _):
         for _ in range(10):
-            assert provider.ask(PAYMENT, LONG_SECONDS).failure is FailureCode.PAYER_NOT_FOUND
+            assert provider.send(PAYMENT, LONG_SECONDS).failure is FailureCode.PAYER_NOT_FOUND
         assert provider.available
 
 

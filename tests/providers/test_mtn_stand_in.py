@@ -48,16 +48,16 @@ def test_every_magic_number_that_fails_is_understood(
 ) -> None:
     meeting.flick(reason_as_object=as_object)
     request = payment(f"+46733123{digits}", direction)
-    assert meeting.ask(request).outcome is Outcome.PENDING
-    reported = meeting.enquire(request)
+    assert meeting.send(request).outcome is Outcome.PENDING
+    reported = meeting.query_status(request)
     assert (reported.outcome, reported.failure) == (Outcome.FAILED, code)
 
 
 @pytest.mark.parametrize("direction", [Direction.COLLECTION, Direction.DISBURSEMENT])
 def test_any_other_number_succeeds_with_its_amount(meeting: Meeting, direction: Direction) -> None:
     request = payment(direction=direction)
-    assert meeting.ask(request).outcome is Outcome.PENDING
-    reported = meeting.enquire(request)
+    assert meeting.send(request).outcome is Outcome.PENDING
+    reported = meeting.query_status(request)
     assert (reported.outcome, reported.amount_cents) == (Outcome.SUCCEEDED, 500_000)
     assert reported.provider_transaction_id
 
@@ -65,11 +65,11 @@ def test_any_other_number_succeeds_with_its_amount(meeting: Meeting, direction: 
 def test_ongoing_succeeds_later_and_delayed_never_ends(meeting: Meeting) -> None:
     ongoing, delayed = payment("+46733123453"), payment("+46733123454")
     for request in (ongoing, delayed):
-        meeting.ask(request)
-        assert meeting.enquire(request).outcome is Outcome.PENDING
+        meeting.send(request)
+        assert meeting.query_status(request).outcome is Outcome.PENDING
     meeting.stand_in.advance(30)
-    assert meeting.enquire(ongoing).outcome is Outcome.SUCCEEDED
-    assert meeting.enquire(delayed).outcome is Outcome.PENDING
+    assert meeting.query_status(ongoing).outcome is Outcome.SUCCEEDED
+    assert meeting.query_status(delayed).outcome is Outcome.PENDING
 
 
 @pytest.mark.parametrize(("direction", "digits", "code"), FAILING)
@@ -78,7 +78,7 @@ def test_a_permanent_refusal_at_once_is_definite_and_a_passing_one_is_not(
 ) -> None:
     meeting.flick(refuse_at_once=True)
     request = payment(f"+46733123{digits}", direction)
-    asked = meeting.ask(request)
+    asked = meeting.send(request)
     if meeting.known(request):
         assert asked.outcome is Outcome.PENDING
     elif code in (FailureCode.PROVIDER_ERROR, FailureCode.PROVIDER_UNAVAILABLE):
@@ -89,35 +89,35 @@ def test_a_permanent_refusal_at_once_is_definite_and_a_passing_one_is_not(
 
 def test_a_refund_gives_a_collection_back_once(meeting: Meeting) -> None:
     collected = payment()
-    meeting.ask(collected)
+    meeting.send(collected)
     for outcome in (Outcome.SUCCEEDED, Outcome.FAILED):
         refund = payment(direction=Direction.REFUND, original=collected.provider_reference)
-        assert meeting.ask(refund).outcome is Outcome.PENDING
-        assert meeting.enquire(refund).outcome is outcome
+        assert meeting.send(refund).outcome is Outcome.PENDING
+        assert meeting.query_status(refund).outcome is outcome
 
 
 def test_a_payment_that_the_payer_began_is_given_back_by_a_transfer(meeting: Meeting) -> None:
     refund = payment(direction=Direction.REFUND)
-    assert meeting.ask(refund).outcome is Outcome.PENDING
-    assert meeting.enquire(refund).outcome is Outcome.SUCCEEDED
+    assert meeting.send(refund).outcome is Outcome.PENDING
+    assert meeting.query_status(refund).outcome is Outcome.SUCCEEDED
     assert meeting.stand_in.book.find(refund.provider_reference).kind == "transfer"
 
 
 def test_a_repeated_request_takes_money_once(meeting: Meeting) -> None:
     request = payment()
-    assert meeting.ask(request).outcome is Outcome.PENDING
-    assert meeting.ask(request).outcome is Outcome.SUCCEEDED
+    assert meeting.send(request).outcome is Outcome.PENDING
+    assert meeting.send(request).outcome is Outcome.SUCCEEDED
     assert meeting.stand_in.book.paid_cents(("requesttopay",), None) == 500_000
 
 
 def test_an_expired_token_is_renewed(meeting: Meeting) -> None:
-    meeting.ask(payment())
+    meeting.send(payment())
     meeting.stand_in.advance(3600)
-    assert meeting.ask(payment()).outcome is Outcome.PENDING
+    assert meeting.send(payment()).outcome is Outcome.PENDING
 
 
 def test_float_and_name_are_read(meeting: Meeting) -> None:
-    meeting.ask(payment(direction=Direction.DISBURSEMENT))
+    meeting.send(payment(direction=Direction.DISBURSEMENT))
     assert meeting.provider.balance_cents(Direction.COLLECTION, LONG_SECONDS) == 0
     assert meeting.provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) == 100_000_000_00 - 500_000
     assert meeting.provider.look_up("+256772123456", LONG_SECONDS) == Registration("Sand Box", True)

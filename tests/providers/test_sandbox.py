@@ -62,9 +62,9 @@ def essence(answer: ProviderAnswer) -> tuple[Outcome, FailureCode | None]:
 def test_every_number_has_its_own_outcome(
     digits: str, asked: tuple[Outcome, FailureCode | None], later: dict[float, tuple[Outcome, FailureCode | None]]
 ) -> None:
-    assert essence(sandbox().ask(payment(digits), 5)) == asked
+    assert essence(sandbox().send(payment(digits), 5)) == asked
     for seconds, expected in later.items():
-        assert essence(sandbox(seconds).enquire(payment(digits), 5)) == expected, seconds
+        assert essence(sandbox(seconds).query_status(payment(digits), 5)) == expected, seconds
 
 
 @pytest.mark.parametrize(
@@ -75,33 +75,33 @@ def test_every_number_has_its_own_outcome(
 def test_money_that_goes_out_fails_for_reasons_of_the_payee_or_of_our_float(
     digits: str, code: FailureCode, direction: Direction
 ) -> None:
-    assert sandbox().ask(payment(digits, direction), 5).failure is code
+    assert sandbox().send(payment(digits, direction), 5).failure is code
 
 
 def test_a_number_outside_the_list_succeeds_after_a_second() -> None:
     other = PaymentOrder("t-1", REFERENCE, Direction.COLLECTION, "+256771234500", 100, "UGX", asked_at=ASKED_AT)
-    assert sandbox().ask(other, 5).outcome is Outcome.PENDING
-    assert sandbox(1).enquire(other, 5).outcome is Outcome.SUCCEEDED
+    assert sandbox().send(other, 5).outcome is Outcome.PENDING
+    assert sandbox(1).query_status(other, 5).outcome is Outcome.SUCCEEDED
 
 
 def test_a_success_names_its_amount_and_the_same_transaction_every_time() -> None:
-    asked, enquired = sandbox().ask(payment(), 5), sandbox(9).enquire(payment(), 5)
+    asked, enquired = sandbox().send(payment(), 5), sandbox(9).query_status(payment(), 5)
     assert asked == enquired
     assert asked.amount_cents == 12_345
     assert asked.provider_transaction_id == "SBX0B3C8A509A44"
 
 
 def test_a_payment_that_was_never_asked_is_not_found() -> None:
-    assert sandbox().enquire(payment(asked_at=None), 5).outcome is Outcome.NOT_FOUND
+    assert sandbox().query_status(payment(asked_at=None), 5).outcome is Outcome.NOT_FOUND
 
 
 def test_a_clock_that_jumps_back_does_not_break_an_enquiry() -> None:
-    assert sandbox(-3600).enquire(payment("04"), 5).outcome is Outcome.PENDING
+    assert sandbox(-3600).query_status(payment("04"), 5).outcome is Outcome.PENDING
 
 
 def test_a_success_after_a_failure_is_found_by_the_late_check() -> None:
     pace = sandbox().pace
-    assert essence(sandbox(1 + pace.late_check_after).enquire(payment("09"), 5)) == SUCCEEDED
+    assert essence(sandbox(1 + pace.late_check_after).query_status(payment("09"), 5)) == SUCCEEDED
 
 
 def test_a_name_and_a_float_are_known() -> None:

@@ -46,8 +46,8 @@ def test_trouble_on_the_wire_is_never_called_a_failure_and_an_enquiry_settles_it
     meeting, request = met
     meeting.flick(calls=["submit"], carried_out=carried_out, **trouble)
     outcomes = (Outcome.UNKNOWN, Outcome.PENDING) if meeting.provider.name == "mtn" else (Outcome.UNKNOWN,)
-    assert meeting.ask(request, SHORT_SECONDS).outcome in outcomes
-    reported = meeting.enquire(request)
+    assert meeting.send(request, SHORT_SECONDS).outcome in outcomes
+    reported = meeting.query_status(request)
     assert reported.outcome is (Outcome.SUCCEEDED if meeting.known(request) else Outcome.NOT_FOUND)
 
 
@@ -58,23 +58,23 @@ def test_trouble_on_the_wire_is_never_called_a_failure_and_an_enquiry_settles_it
 )
 def test_trouble_with_an_enquiry_proves_nothing(met: Met, trouble: dict[str, object]) -> None:
     meeting, request = met
-    meeting.ask(request)
+    meeting.send(request)
     meeting.flick(calls=["status"], **trouble)
-    assert meeting.enquire(request, SHORT_SECONDS).outcome is Outcome.UNKNOWN
+    assert meeting.query_status(request, SHORT_SECONDS).outcome is Outcome.UNKNOWN
 
 
 def test_success_after_failure_is_seen(met: Met) -> None:
     meeting, request = met
     meeting.flick(success_after_failure=True)
-    meeting.ask(request)
-    assert meeting.enquire(request).outcome is Outcome.FAILED
+    meeting.send(request)
+    assert meeting.query_status(request).outcome is Outcome.FAILED
     meeting.stand_in.advance(60)
-    assert meeting.enquire(request).outcome is Outcome.SUCCEEDED
+    assert meeting.query_status(request).outcome is Outcome.SUCCEEDED
 
 
 def test_the_callback_names_the_reference(met: Met) -> None:
     meeting, request = met
-    meeting.ask(request)
+    meeting.send(request)
     kept = meeting.stand_in.book.find(request.provider_reference)
     assert kept is not None
     body = meeting.stand_in.callback(kept, kept.steps[-1], meeting.stand_in.switches.now)

@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 
 from testbed.valkey import Server
 from tests.support.cooperative import run_cooperatively
-from ussd_server.redis.client import REDIS_TROUBLE, connect
+from ussd_server.redis.client import REDIS_ERRORS, connect
 from ussd_server.redis.pipeline import RedisPipeline
 
 
@@ -43,7 +43,7 @@ def at_once(pipeline: RedisPipeline, *commands: tuple[str | int, ...], within_ru
     def execute(command: tuple[str | int, ...]) -> Any:
         try:
             return pipeline.execute(*command, within_run=within_run)
-        except REDIS_TROUBLE as trouble:
+        except REDIS_ERRORS as trouble:
             return trouble
 
     with ThreadPoolExecutor(len(commands)) as pool:
@@ -145,7 +145,7 @@ def test_a_silent_server_fails_every_request_and_no_command_is_sent_twice(
     commands = [("INCR", f"key-{number}") for number in range(5)]
     server.freeze()
     replies = at_once(pipeline, *commands)
-    assert all(isinstance(each, REDIS_TROUBLE) for each in replies)
+    assert all(isinstance(each, REDIS_ERRORS) for each in replies)
     server.thaw()
     assert all(each in (1, 2) for each in at_once(pipeline, *commands)), "the system may have kept the first"
 

@@ -19,7 +19,7 @@ from testbed.valkey import Server
 from tests.support.eventually import eventually
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.sliding_window import SlidingWindowStorage
-from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect
+from ussd_server.redis.client import REDIS_ERRORS, accepts_writes_alone, connect
 from ussd_server.redis.pipeline import RedisPipeline
 from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
 
@@ -89,7 +89,7 @@ def await_servers(url: str) -> None:
         with closing(connect(url, timeout_seconds=1)) as client:
             client.set("ready", 1)
 
-    Retry(ConstantBackoff(0.05), 600, supported_errors=REDIS_TROUBLE).call_with_retry(write, lambda _: None)
+    Retry(ConstantBackoff(0.05), 600, supported_errors=REDIS_ERRORS).call_with_retry(write, lambda _: None)
 
 
 Keep = Callable[[Any], Any]
@@ -173,7 +173,7 @@ def port_behind(pipeline: RedisPipeline) -> int:
     """The port of the server that answers, 0 while there is none."""
     try:
         return int(pipeline.execute("CONFIG", "GET", "port")[b"port"])
-    except REDIS_TROUBLE:
+    except REDIS_ERRORS:
         return 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testbed.ports import free_port
-from ussd_server.redis.client import REDIS_TROUBLE, connect
+from ussd_server.redis.client import REDIS_ERRORS, connect
 from ussd_server.server.embedded_redis import StartError, _make_private, embedded_redis, find_redis
 from ussd_server.server.supervisor import base_url, listen
 from ussd_server.settings import read_settings
@@ -103,7 +103,7 @@ def test_the_embedded_redis_answers_before_anything_else_starts_and_ends_with_it
     with embedded_redis(settings) as started:
         assert len(started) == 1
         assert connect(settings.redis_url).ping()
-    with pytest.raises(REDIS_TROUBLE):
+    with pytest.raises(REDIS_ERRORS):
         connect(settings.redis_url).ping()
     monkeypatch.setenv("USSD_REDIS_URL", "redis://cache.example")
     with embedded_redis(read_settings()) as started:

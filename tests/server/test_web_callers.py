@@ -185,7 +185,7 @@ def test_a_body_in_tiny_chunks_is_given_up_before_it_costs_much(port: int, path:
         caller.send(head + b"1\r\na\r\n" * 1000 + b"0\r\n\r\n")
         assert caller.answer()[0] == 401, "a few are an ordinary body"
         with suppress(OSError):
-            caller.send(head + b"1\r\na\r\n" * 60_000)
+            caller.send(head + b"1\r\na\r\n" * 6_000 + b"0\r\n\r\n")
         assert caller.answer()[0] == 400
         assert caller.is_left()
 

@@ -14,29 +14,31 @@ from ussd_server.services.bulkhead import Bulkhead
 def test_places_are_never_more_than_there_are_and_differ_by_one_between_clients_that_want_more(
     total: int, arrivals: list[str]
 ) -> None:
-    places = Bulkhead(total)
+    permits = Bulkhead(total)
     with ExitStack() as calls:
-        taken = [(client, calls.enter_context(places.place(client))) for client in arrivals]
-        held = {client: sum(place.is_held for each, place in taken if each == client) for client in set(arrivals)}
+        taken = [(client, calls.enter_context(permits.permit(client))) for client in arrivals]
+        held = {client: sum(permit.is_held for each, permit in taken if each == client) for client in set(arrivals)}
         assert sum(held.values()) == min(total, len(arrivals))
         for client, count in held.items():
             if count < arrivals.count(client):
-                assert count >= max(held.values()) - 1, "who was refused or lost a place has no less than the others"
+                assert count >= max(held.values()) - 1, "who was refused or lost a permit has no less than the others"
     with ExitStack() as calls:
-        assert all(calls.enter_context(places.place("d")).is_held for _ in range(total)), "all places were given back"
+        assert all(calls.enter_context(permits.permit("d")).is_held for _ in range(total)), (
+            "all permits were given back"
+        )
 
 
 def test_a_client_with_a_share_holds_no_more_while_places_are_free() -> None:
-    places = Bulkhead(4, 2)
+    permits = Bulkhead(4, 2)
     with ExitStack() as calls:
-        given_to = [bool(calls.enter_context(places.place(client))) for client in "aaabbc"]
+        given_to = [bool(calls.enter_context(permits.permit(client))) for client in "aaabbc"]
     assert given_to == [True, True, False, True, True, False]
-    with places.place("c") as place:
-        assert place.is_held
+    with permits.permit("c") as permit:
+        assert permit.is_held
 
 
 def test_a_client_takes_no_place_from_another_that_would_then_have_fewer() -> None:
-    places = Bulkhead(3)
+    permits = Bulkhead(3)
     with ExitStack() as calls:
-        taken = [calls.enter_context(places.place(client)) for client in "aabb"]
-        assert [place.is_held for place in taken] == [True, True, True, False]
+        taken = [calls.enter_context(permits.permit(client)) for client in "aabb"]
+        assert [permit.is_held for permit in taken] == [True, True, True, False]

@@ -25,11 +25,11 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.messages import ApprovePayout, PayoutView, ReplacePayout
 from ussd_server.services.payouts.payouts import PayoutService
+from ussd_server.services.processing.messages import EndReview
+from ussd_server.services.processing.outcomes import succeed
 from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import ConcludeFromStatement, EndDifference, UndoImport
-from ussd_server.services.settlement.messages import EndReview
-from ussd_server.services.settlement.outcomes import succeed
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import Source
 from ussd_server.status import Code, ServiceError
@@ -126,7 +126,7 @@ def succeed_while(services: Services, silent: Transaction, happens: Callable[[],
     with unit_of_work():
         row = lock_row(Transaction, silent.id)
         happens()
-        succeed(row, Source.POLL, services.clock.now(), Receipts(services.runtime))
+        succeed(row, Source.POLL, services.clock.now(), ReceiptWriter(services.runtime))
 
 
 def difference_of(services: Services, silent: Transaction) -> tuple[str, str]:
@@ -198,7 +198,7 @@ def test_a_late_success_takes_a_shortfall_for_money_that_is_being_spent(
     deposit(services, context, 5000)
     provider = services.runtime.providers.get("sandbox")
     assert provider is not None
-    conclude, made = services.settlement.conclude, list[str]()
+    conclude, made = services.processing.apply_outcome, list[str]()
     for name in ("first", "second"):
         asked = request("disbursement", shillings=4000, reference=name)
         made.append(services.transactions.create(asked, context).transaction.transaction_id)

@@ -110,8 +110,8 @@ def test_a_member_pays_in_and_asks_the_balance_though_the_link_is_cut_at_each_st
         assert phone.enters(PIN).startswith("Your PIN is kept.")
         assert phone.enters("1", "1", "5000", "1").startswith("Approve the prompt")
         assert [row.amount_cents for row in Transaction.select()] == [500_000]
-        (claimed,) = services.settlement.claim(10)
-        services.settlement.advance(claimed)
+        (claimed,) = services.processing.claim(10)
+        services.processing.advance(claimed)
         clock.advance(60)
         assert "UGX 5,000 to Tukwatagane Savings Group succeeded" in phone.dials()
         assert "3. Balance" in phone.enters("0")
@@ -168,6 +168,7 @@ def crawl(services: Services) -> Iterator[str]:
     yield repr(services.personal_data.export(PHONE, OPERATOR))
 
 
+@pytest.mark.both_databases
 def test_five_hundred_wrong_pins_over_two_gateways_lock_ten_phones_and_no_other(
     services: Services, shop: Shop, operator: OperatorSide, connect: Connect
 ) -> None:

@@ -24,8 +24,8 @@ from ussd_server.providers.messages import (
     ProviderAnswer,
     Registration,
 )
+from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.messages import GetTransaction, TransactionView
 
 SUCCESS = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R-1", amount_cents=500_000)
@@ -58,12 +58,12 @@ class FakeProvider:
     available: bool = True
     bounds = dict.fromkeys(Direction, Bounds(True, 1, 99_999_999))
 
-    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         self.asks.append(payment)
         self.meanwhile(self.while_asked)
         return self.asked.pop(0) if len(self.asked) > 1 else self.asked[0]
 
-    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def query_status(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         self.enquiries += 1
         self.meanwhile(self.while_enquired)
         return self.enquired.pop(0) if len(self.enquired) > 1 else self.enquired[0]
@@ -91,14 +91,14 @@ class Desk:
 
     def __init__(self, services: Services, clock: MovableClock, provider: FakeProvider) -> None:
         self.services, self.clock, self.provider = services, clock, provider
-        self.settlement = self.another_worker()
+        self.processing = self.another_worker()
         self.call: RequestContext = a_client()
         self.id = ""
 
-    def another_worker(self, **changes: Any) -> Settlement:
-        """The settlement of another worker; `changes` are what is different in its runtime."""
+    def another_worker(self, **changes: Any) -> PaymentProcessor:
+        """The processor of another worker; `changes` are what is different in its runtime."""
         usual = {"providers": Providers([self.provider]), "clock": self.clock, "within_pace": lambda _: True}
-        return Settlement(other_runtime(self.services, **usual | changes))
+        return PaymentProcessor(other_runtime(self.services, **usual | changes))
 
     def order(self, kind: str = "collection", **more: object) -> str:
         if kind == "disbursement":
@@ -110,8 +110,8 @@ class Desk:
         """Claim and advance what is due now, and then whatever falls due within `seconds`."""
         until = self.clock.now() + timedelta(seconds=seconds)
         while True:
-            for claimed in self.settlement.claim(10):
-                self.settlement.advance(claimed)
+            for claimed in self.processing.claim(10):
+                self.processing.advance(claimed)
                 self.check()
             row = self.row
             if row.due_at is None or row.due_at > until:

@@ -152,19 +152,19 @@ class Intruder:
     def _invite(self, context: RequestContext) -> None:
         email = f"new{self._random.getrandbits(32)}@{self.client.name}.example"
         if len(self._emails) < 5:
-            self._open(self._services.team.invite(InvitePerson(email, self._random.choice(ROLES)), context))
+            self._open(self._services.people.invite(InvitePerson(email, self._random.choice(ROLES)), context))
 
     def _confirm(self, context: RequestContext) -> None:
-        self._services.team.confirm(self._random.choice(sorted(self._emails)), context)
+        self._services.people.confirm(self._random.choice(sorted(self._emails)), context)
 
     def _link(self, context: RequestContext) -> None:
-        self._open(self._services.team.new_link(self._some_person(), context))
+        self._open(self._services.people.new_link(self._some_person(), context))
 
     def _change_role(self, context: RequestContext) -> None:
-        self._services.team.change_role(ChangeRole(self._some_person(), self._random.choice(ROLES)), context)
+        self._services.people.change_role(ChangeRole(self._some_person(), self._random.choice(ROLES)), context)
 
     def _set_active(self, context: RequestContext) -> None:
-        self._services.team.set_active(self._some_person(), self._random.random() < 0.7, context)
+        self._services.people.set_active(self._some_person(), self._random.random() < 0.7, context)
 
     def _open(self, link: PasswordLink) -> None:
         """Open a link that was shown, or that was mailed to an address of its own."""

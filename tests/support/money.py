@@ -59,9 +59,9 @@ def work(services: Services, clock: MovableClock, seconds: float = 0, step: floa
     """Do what the worker would do within `seconds`."""
     passed = 0.0
     while True:
-        while ids := services.settlement.claim(100):
+        while ids := services.processing.claim(100):
             for transaction_id in ids:
-                services.settlement.advance(transaction_id)
+                services.processing.advance(transaction_id)
         services.notices.decide_waiting()
         if passed >= seconds:
             return

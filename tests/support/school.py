@@ -141,7 +141,7 @@ class School:
             self._follow()
             for claim, advance in (
                 (self.services.payout_sender.claim, self.services.payout_sender.advance),
-                (self.services.settlement.claim, self.services.settlement.advance),
+                (self.services.processing.claim, self.services.processing.advance),
                 (self.services.sms_sending.claim, self.services.sms_sending.send),
             ):
                 while claimed := claim(50):

@@ -22,7 +22,7 @@ from werkzeug.routing import Rule
 from ussd_server.api.document_errors import EVERY_CALL, error_codes, error_responses
 from ussd_server.api.document_events import event_data, webhooks
 from ussd_server.api.document_examples import examples, reply_example, request_example
-from ussd_server.api.document_models import menu_component, narrowed, simplify
+from ussd_server.api.document_models import menu_component, simplify
 from ussd_server.api.endpoints import (
     ApiBlueprint,
     EndpointSpec,
@@ -268,11 +268,13 @@ def _successes(rule: Rule, route: EndpointSpec, refer: _Refer) -> dict[str, Any]
 
 
 def _reply(rule: Rule, gives: Any, refer: _Refer) -> dict[str, Any]:
-    """Return the schema of a reply: the envelope that all replies share, and which data this one has."""
+    """Return the schema of a reply: its envelope, and which data it has."""
     data: dict[str, Any] = {"type": "null" if is_management(rule.rule) else "object"}
     if gives is not None:
         data = schema_of(gives, refer)
-    return narrowed("ManagementSuccess" if is_management(rule.rule) else "Success", data=data)
+    if is_management(rule.rule):
+        return _object(status={"type": "integer"}, message={"type": "string"}, data=data)
+    return _object(success={"type": "boolean", "const": True}, message={"type": "string"}, data=data)
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -295,12 +297,6 @@ def _add_components(spec: APISpec) -> None:
         spec.components.security_scheme(name, {"type": "apiKey", "in": "header", "name": header})
     spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"})
     spec.components.schema("ErrorCode", {"type": "string", "enum": [code.error for code in Code]})
-    spec.components.schema(
-        "Success", _object(success={"type": "boolean", "const": True}, message={"type": "string"}, data={})
-    )
-    spec.components.schema(
-        "ManagementSuccess", _object(status={"type": "integer"}, message={"type": "string"}, data={})
-    )
     spec.components.schema(
         "Error",
         _object(

@@ -1,33 +1,18 @@
 """Keeps the schemas of the OpenAPI document few, because generated clients have one class for each.
 
-Equal enumerations share one schema, and so do all pages and all replies of one envelope. A reply or page then names the
-shared schema with `allOf` and states its own data beside it: generators for TypeScript give it exactly that type, and
-those for Python read the union in the shared schema. A record that extends another record is documented as that record,
-with the further fields optional.
+Equal enumerations share one schema. A record that extends another record is documented as that record, with the further
+fields optional.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 _Json = dict[str, Any]
 _REF = "#/components/schemas/"
-# With this choice TypeScript reads a union as `unknown`, so that the operation alone decides the type.
-_ANYTHING = {"description": "As the operation states."}
-_PAGE_FIELDS = {"items", "next_cursor"}
 # Enumerations under these names differ from record to record, so they carry the record's name too.
 _GENERIC = {"action", "code", "error", "kind", "result", "severity", "state", "status", "type", "verdict"}
-
-
-def narrowed(shared: str, **properties: _Json) -> _Json:
-    """Return a schema that is the `shared` one, with `properties` stated more narrowly."""
-    return {
-        "allOf": [{"$ref": _REF + shared}],
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-    }
 
 
 def menu_component(schema: _Json) -> _Json:
@@ -53,8 +38,6 @@ def simplify(document: _Json, views: Mapping[str, Any]) -> _Json:
         parent = next((known for known, view in views.items() if view in getattr(extended, "__mro__", ())[1:]), None)
         if parent:
             document = _fold(document, name, parent)
-    document = _share_pages(document)
-    _fill_envelopes(document)
     _name_free_objects(document)
     _name_enums(document)
     return document
@@ -76,59 +59,6 @@ def _replaced(part: Any, by_reference: Mapping[str, _Json]) -> Any:
     if isinstance(part, list):
         return [_replaced(value, by_reference) for value in part]
     return part
-
-
-def _share_pages(document: _Json) -> _Json:
-    schemas = document["components"]["schemas"]
-    pages = {name: schema for name, schema in schemas.items() if _is_page(schema)}
-    records = [page["properties"]["items"]["items"] for page in pages.values()]
-    shared: _Json = _replaced(
-        document, {_REF + name: narrowed("Page", **page["properties"]) for name, page in pages.items()}
-    )
-    for name in pages:
-        del shared["components"]["schemas"][name]
-    items = {"type": "array", "items": {"anyOf": _most_exact_first(records, schemas)}}
-    shared["components"]["schemas"]["Page"] = {
-        "type": "object",
-        "properties": {
-            "items": {"anyOf": [items, _ANYTHING]},
-            "next_cursor": {"type": ["string", "null"], "description": "The `cursor` of the next page."},
-        },
-        "required": ["items"],
-    }
-    return shared
-
-
-def _is_page(schema: _Json) -> bool:
-    properties = schema.get("properties", {})
-    return (
-        "items" in properties and properties.keys() <= _PAGE_FIELDS and "$ref" in properties["items"].get("items", {})
-    )
-
-
-def _fill_envelopes(document: _Json) -> None:
-    """State in each envelope every kind of data that a reply can have."""
-    schemas = document["components"]["schemas"]
-    found: dict[str, list[_Json]] = {"Success": [], "ManagementSuccess": []}
-    for methods in document["paths"].values():
-        for operation in methods.values():
-            for reply in operation["responses"].values():
-                schema = reply.get("content", {}).get("application/json", {}).get("schema", {})
-                if "allOf" in schema:
-                    data = schema["properties"]["data"]
-                    found[_name_of(schema["allOf"][0])].append(data["allOf"][0] if "allOf" in data else data)
-    for name, choices in found.items():
-        schemas[name]["properties"]["data"] = {"anyOf": [*_most_exact_first(choices, schemas), _ANYTHING]}
-
-
-def _most_exact_first(choices: Iterable[_Json], schemas: _Json) -> list[_Json]:
-    """Return each choice once. Generated readers take the first that fits, so those that require most come first."""
-    different = list({str(choice): choice for choice in choices}.values())
-    return sorted(different, key=lambda choice: -len(schemas.get(_name_of(choice), {}).get("required", ())))
-
-
-def _name_of(reference: _Json) -> str:
-    return str(reference.get("$ref", "")).removeprefix(_REF)
 
 
 def _name_free_objects(document: _Json) -> None:

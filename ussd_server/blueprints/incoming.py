@@ -24,7 +24,7 @@ from ussd_server.services.incoming.messages import (
     PaymentCodeView,
     PutPaymentCode,
 )
-from ussd_server.services.settlement.messages import Callback
+from ussd_server.services.processing.messages import Callback
 from ussd_server.wire import DeletionResult, Page, success_envelope, writer
 
 callbacks = ApiBlueprint(

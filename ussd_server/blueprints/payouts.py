@@ -104,7 +104,7 @@ def create_payout(request: CreatePayout, context: RequestContext) -> EndpointRep
     message="Payout created",
 )
 def copy_payout(request: CopyPayout, context: RequestContext) -> EndpointReply[PayoutView]:
-    """Make a draft of the rows of another payout; each row is judged anew."""
+    """Make a draft of the rows of another payout; each row is validated again."""
     return _reply(services().payouts.copy(request, context), flask.request.path.rsplit("/", 2)[0])
 
 

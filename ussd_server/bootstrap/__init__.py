@@ -20,9 +20,9 @@ from ussd_server.services.clients.keys.notices import KeyNotices
 from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.password_links import PasswordLinkService
+from ussd_server.services.clients.people import PeopleService
 from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.settings import ClientSettingsService
-from ussd_server.services.clients.team import TeamService
 from ussd_server.services.incoming.booking import IncomingBook
 from ussd_server.services.incoming.codes import PaymentCodeService
 from ussd_server.services.incoming.held import HeldPaymentService
@@ -45,6 +45,8 @@ from ussd_server.services.payouts.approval_rules import ApprovalRuleService
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
+from ussd_server.services.processing.processor import CallbackService, PaymentProcessor
+from ussd_server.services.processing.review import ReviewService
 from ussd_server.services.providers.call_history import CallHistory
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.states import OutageWatch, ProviderStateService
@@ -58,8 +60,6 @@ from ussd_server.services.reports.recent_payments import RecentPaymentsService
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.search import SearchService
-from ussd_server.services.settlement.review import ReviewService
-from ussd_server.services.settlement.settlement import CallbackService, Settlement
 from ussd_server.services.signatures import SignatureService
 from ussd_server.services.sms.outbox import SmsService
 from ussd_server.services.sms.receipts import ReceiptService
@@ -107,7 +107,7 @@ class Services:
         self.api_keys = ApiKeyService(runtime, self.key_reader)
         self.key_notices = KeyNotices(runtime)
         self.key_explanations = KeyExplanationService(runtime)
-        self.team = TeamService(runtime)
+        self.people = PeopleService(runtime)
         self.logins = LoginService(runtime)
         self.second_factors = SecondFactorService(runtime)
         self.password_links = PasswordLinkService(runtime)
@@ -138,8 +138,8 @@ class Services:
         self.payout_withdrawals = PayoutWithdrawals(runtime)
         self.approval_rules = ApprovalRuleService(runtime)
         self.payout_sender = PayoutSender(runtime, self.subscriber_names, creator)
-        self.settlement = Settlement(runtime)
-        self.callbacks = CallbackService(runtime, self.settlement)
+        self.processing = PaymentProcessor(runtime)
+        self.callbacks = CallbackService(runtime, self.processing)
         self.reviews = ReviewService(runtime)
         self.daily_reports = DailyReportService(runtime)
         self.recent_payments = RecentPaymentsService(runtime)

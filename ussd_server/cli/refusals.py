@@ -12,7 +12,7 @@ from peewee import PeeweeException
 
 from ussd_server.cli.commands import with_program
 from ussd_server.database.dialect import UnsupportedDatabaseError
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE
+from ussd_server.database.unit_of_work import DATABASE_ERRORS
 from ussd_server.settings import SettingsError
 from ussd_server.status import ServiceError
 
@@ -38,9 +38,9 @@ def refusal_of(error: Exception) -> click.ClickException | None:
         case OSError():
             return click.ClickException(f"{error.filename} cannot be read or written: {error.strerror}.")
         case PeeweeException():
-            trouble = explain(error)
-            if trouble is not None:
-                return click.ClickException(with_program(f"The database {trouble.found}. {trouble.mend}"))
+            fault = explain(error)
+            if fault is not None:
+                return click.ClickException(with_program(f"The database {fault.found}. {fault.mend}"))
     return None
 
 
@@ -113,5 +113,5 @@ def explain(error: PeeweeException) -> Explanation | None:
         if re.search(words, text):
             return Explanation(found, mend)
     # SQLite reports wrong statements as operational errors.
-    is_ours = "syntax error" in text or not isinstance(error, DATABASE_TROUBLE)
+    is_ours = "syntax error" in text or not isinstance(error, DATABASE_ERRORS)
     return None if is_ours else _AWAY

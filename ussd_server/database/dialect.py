@@ -153,7 +153,7 @@ class Dialect(ABC):
         """Return a query that runs `query`, which selects one row at most, for each row of a JSON array.
 
         `columns` are the array's, which `query` names as `asked.column`, with their types. The array is the first
-        parameter. The result begins with `place`, counted from 0. None on SQLite: nothing is saved there.
+        parameter. The result begins with `number`, counted from 0. None on SQLite: nothing is saved there.
         """
 
     # Functions of the schema on PostgreSQL. On SQLite statements do the same.

@@ -339,8 +339,8 @@ class Postgres(Dialect):
         return f"SELECT {', '.join(columns)} FROM jsonb_populate_recordset(NULL::{table}, :rows::jsonb)"
 
     def for_each(self, query: str, columns: Mapping[str, str]) -> str:
-        asked = f"jsonb_to_recordset(%s::jsonb) AS asked (place integer, {_typed(columns)})"
-        return f"SELECT asked.place, found.* FROM {asked}, LATERAL ({query}) AS found"
+        asked = f"jsonb_to_recordset(%s::jsonb) AS asked (number integer, {_typed(columns)})"
+        return f"SELECT asked.number, found.* FROM {asked}, LATERAL ({query}) AS found"
 
     def post(self, document: str) -> None:
         self.pool.execute_sql("SELECT ledger_post(%s::jsonb)", (document,))

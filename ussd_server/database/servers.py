@@ -12,7 +12,7 @@ from peewee import ProgrammingError
 
 from ussd_server.database.dialect import UnsupportedDatabaseError
 from ussd_server.database.opening import postgres_pool
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, database, is_postgres
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, database, is_postgres
 from ussd_server.threads import CachedValue
 
 _CHECK_SECONDS = 1.0
@@ -91,7 +91,7 @@ class Replica:
             return None
         try:
             return list(query.clone().bind(self._database))
-        except (*DATABASE_TROUBLE, ProgrammingError, UnsupportedDatabaseError):
+        except (*DATABASE_ERRORS, ProgrammingError, UnsupportedDatabaseError):
             # After a migration the replica may lack the table or the column for a moment.
             self._away.set(True)
             self.close()
@@ -103,7 +103,7 @@ class Replica:
         """Return the lag in seconds; None when the server is away or not a replica."""
         try:
             (lag,) = self._database.execute_sql(_LAG, (_LONGEST_SILENCE_SECONDS,)).fetchone()
-        except (*DATABASE_TROUBLE, UnsupportedDatabaseError):
+        except (*DATABASE_ERRORS, UnsupportedDatabaseError):
             self.close()
             return None
         finally:

@@ -185,12 +185,12 @@ class CompiledQuery:
         if batch is None:
             return [self.first(model, **values) for values in each]
         asked = [
-            {"place": place, **{name: convert(values[name]) for name, convert in batch.converters.items()}}
-            for place, values in enumerate(each)
+            {"number": number, **{name: convert(values[name]) for name, convert in batch.converters.items()}}
+            for number, values in enumerate(each)
         ]
         done = database.execute_sql(batch.written.sql, [orjson.dumps(asked).decode(), *batch.constants])
-        found = {row.place: row for row in _rows(model, batch.written, done)}
-        return [found.get(place) for place in range(len(each))]
+        found = {row.number: row for row in _rows(model, batch.written, done)}
+        return [found.get(number) for number in range(len(each))]
 
     def tuples(self, **values: Any) -> list[Any]:
         """Run a SELECT; return tuples of the database's own values, without conversion."""

@@ -67,7 +67,7 @@ class _Database(DatabaseProxy):
 
 database = _Database()
 
-DATABASE_TROUBLE = (OperationalError, InterfaceError, MaxConnectionsExceeded)
+DATABASE_ERRORS = (OperationalError, InterfaceError, MaxConnectionsExceeded)
 """Raised when the database is unreachable, overloaded or has no free connection. A later retry may succeed."""
 
 
@@ -113,7 +113,7 @@ def database_fault() -> str | None:
     try:
         if not dialect().is_read_only():
             return None
-    except DATABASE_TROUBLE:
+    except DATABASE_ERRORS:
         close_connections()
         return "away"
     # After a failover, the next connection may reach the new primary.
@@ -162,4 +162,4 @@ class GroupCommit(Batches[Item]):
 
 
 def _was_undone(error: Exception) -> bool:
-    return not isinstance(error, DATABASE_TROUBLE) or dialect().was_rolled_back(error)
+    return not isinstance(error, DATABASE_ERRORS) or dialect().was_rolled_back(error)

@@ -23,7 +23,7 @@ from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.services.incoming.messages import NotifyPayment, PutPaymentCode, SetPrefix
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.payouts.sending import PayoutSender
-from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.sms.messages import CreateSms
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import CreateRefund, CreateTransaction, TransactionType, TransactionView
@@ -53,7 +53,7 @@ class MovingTime:
         self._unfinished = services.settings.data_dir / "examples.unfinished"
         # A day is made in seconds, and the limiter counts by the real time.
         hurried = replace(services.runtime, within_pace=lambda _: True)
-        self._settlement = Settlement(hurried)
+        self._processor = PaymentProcessor(hurried)
         self._sender = PayoutSender(hurried, services.subscriber_names, TransactionCreator(hurried))
 
     def end_interrupted(self) -> None:
@@ -82,9 +82,9 @@ class MovingTime:
         while payouts := self._sender.claim(_AT_ONCE):
             for payout_id in payouts:
                 self._sender.advance(payout_id)
-        while due := self._settlement.claim(_AT_ONCE):
+        while due := self._processor.claim(_AT_ONCE):
             for claimed in due:
-                self._settlement.advance(claimed)
+                self._processor.advance(claimed)
 
     def wait_until(self, moment: datetime) -> None:
         """Let the time come to `moment`, if it is still ahead; then end expired sessions and relay events."""

@@ -28,7 +28,7 @@ from ussd_server.limits.sliding_window import (
 )
 from ussd_server.logs import Logger
 from ussd_server.metrics import count_unshared_limit, note_redis
-from ussd_server.redis.client import REDIS_TROUBLE
+from ussd_server.redis.client import REDIS_ERRORS
 from ussd_server.redis.pipeline import Circuit, RedisAwayError
 
 log = Logger(__name__)
@@ -204,7 +204,7 @@ class Limiter:
         names = [_account(namespace, identity) for identity in identities]
         try:
             times = [] if self.is_away() else self._storage.last_accepted_at(names)
-        except REDIS_TROUBLE:
+        except REDIS_ERRORS:
             # This failure does not open the circuit: only counted calls decide whether Redis is away.
             times = []
         times = times or [0] * len(names)

@@ -18,7 +18,7 @@ from limits.util import WindowStats
 from redis import RedisCluster
 from redis.exceptions import NoScriptError
 
-from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
+from ussd_server.redis.client import REDIS_ERRORS, RedisClient, connect
 from ussd_server.redis.pipeline import RedisPipeline
 
 MICROSECONDS = 1_000_000
@@ -235,7 +235,7 @@ class SlidingWindowStorage(Storage):
         """Count `cost` calls (1 to the lowest limit) in all `windows` or in none; only read them unless `consume`.
 
         With a `proof` that no longer holds, nothing is counted and the reading is empty.
-        Raises one of `REDIS_TROUBLE`.
+        Raises one of `REDIS_ERRORS`.
         """
         key, run, numbers = self.key(name), None, _numbers(tuple(windows))
         arguments: tuple[str | int, ...] = (1, key, cost, int(consume), "", *numbers)
@@ -252,7 +252,7 @@ class SlidingWindowStorage(Storage):
     def last_accepted_at(self, names: Sequence[str]) -> list[int]:
         """When each identity was last accepted, in microseconds since 1970 by the server's clock; 0 if unknown.
 
-        Raises one of `REDIS_TROUBLE`.
+        Raises one of `REDIS_ERRORS`.
         """
         keys = [self.key(name) for name in names]
         newest: list[Any]
@@ -266,7 +266,7 @@ class SlidingWindowStorage(Storage):
     @property
     def base_exceptions(self) -> type[Exception] | tuple[type[Exception], ...]:
         """The exceptions of a failing server."""
-        return REDIS_TROUBLE
+        return REDIS_ERRORS
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         """Raises NotImplementedError: a counter cannot serve a sliding window."""
@@ -284,7 +284,7 @@ class SlidingWindowStorage(Storage):
         """Whether the server accepts writes: one that is full or read-only would still answer a ping."""
         try:
             self.acquire("probe", [(1, 1000)])
-        except REDIS_TROUBLE:
+        except REDIS_ERRORS:
             return False
         return True
 

@@ -131,7 +131,7 @@ def read_service_clock() -> ClockReading:
     """Read the database's time and the row in one statement.
 
     Returns the database's time alone while the database is not migrated, and when the row is missing or impossible.
-    Raises one of `DATABASE_TROUBLE`.
+    Raises one of `DATABASE_ERRORS`.
     """
     try:
         row = ServiceClock.select(SQL(dialect().clock), ServiceClock).where(ServiceClock.id == 1)

@@ -14,7 +14,7 @@ class Payout(Table):
     name of an operator who made it. `people` are those behind the maker when it was made; null when a version without
     the column made it: such a draft is never approved.
     The totals are those of the ready rows. `due_at` is when the worker must act again: look up names of a draft, or
-    send rows of an approved payout. `items_digest` is that of the judged rows; `draft_digest` and `approval_digest`
+    send rows of an approved payout. `items_digest` is that of the validated rows; `draft_digest` and `approval_digest`
     bind it to the people, under a master key. A cancelled draft has no `draft_digest`. `replaced_by` is the corrected
     draft of the same reference that took the place of this one; a reference belongs to one payout that was not
     replaced. `send_at` is the time before which nothing is sent; null for at once. `reserved_at` is when its money was
@@ -80,7 +80,7 @@ class Approval(Table):
 
     `made_by` is the id of a key or a person, or made of the names of operators, which are in `operators`. `people` are
     those behind the caller. `total_fee_cents` are the fees that the approver named. `withdrawn_at` is when it stopped
-    counting. `digest` binds it to the judged payout, under a master key.
+    counting. `digest` binds it to the validated payout, under a master key.
     """
 
     id = IdField(primary_key=True)
@@ -118,7 +118,7 @@ class ApprovalRules(Table):
 
 
 class PayoutItem(Table):
-    """One row of a payout, as it was judged: ready, or with problems. Approval gives a ready row its transaction.
+    """One row of a payout, as it was validated: ready, or with problems. Approval gives a ready row its transaction.
 
     `line` is the row's number in the file, or its place in the list, from 1. An invalid row keeps what could be read,
     and in `amount_text` what stands where an amount should. `metadata` are further columns of the file, by their

@@ -112,7 +112,7 @@ class BoundedBackend(httpcore2.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
         addresses = self._addresses(host, port)
-        trouble: Exception = httpcore2.ConnectTimeout()
+        failure: Exception = httpcore2.ConnectTimeout()
         for address in addresses:
             remaining = min(self._progress.remaining(), CONNECT_SECONDS)
             if not remaining:
@@ -121,8 +121,8 @@ class BoundedBackend(httpcore2.NetworkBackend):
                 stream = self._inner.connect_tcp(address, port, remaining, local_address, socket_options)
                 return _BoundedStream(stream, self._progress)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                trouble = error
-        raise trouble
+                failure = error
+        raise failure
 
     def _addresses(self, host: str, port: int) -> list[str]:
         try:

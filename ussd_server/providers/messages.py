@@ -156,11 +156,11 @@ class Provider(Protocol):
         """What it moves in each direction. A payment in one that is not enabled is refused, and never sent."""
         ...
 
-    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Send the payment; may be repeated with the same reference without a second effect."""
         ...
 
-    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def query_status(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Query the status of the payment."""
         ...
 

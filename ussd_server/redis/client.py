@@ -16,7 +16,7 @@ from redis.sentinel import Sentinel
 RedisClient = Redis | RedisCluster
 
 # What a client raises when Redis fails. The cluster client has exceptions of its own and lets OSError through.
-REDIS_TROUBLE = (RedisError, RedisClusterException, OSError)
+REDIS_ERRORS = (RedisError, RedisClusterException, OSError)
 
 # The library takes 0 for the usual port.
 _PORT_ZERO = "a redis address names a port from 1 to 65535"
@@ -44,7 +44,7 @@ def connect(url: str, *, timeout_seconds: float | None = None) -> RedisClient:
     `url` is one of `redis://`, `rediss://`, `unix:///path`, `redis+cluster://host:port,host:port` and
     `redis+sentinel://host:port,host:port/service[/db]`. Credentials in the address are those of the data servers;
     sentinels with their own take `?sentinel_username=` and `?sentinel_password=`.
-    Only the cluster form connects at once, to learn the slots, and may raise one of `REDIS_TROUBLE`.
+    Only the cluster form connects at once, to learn the slots, and may raise one of `REDIS_ERRORS`.
     Raises ValueError, without repeating the address, for any other address.
     """
     seconds = TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds
@@ -81,7 +81,7 @@ def accepts_writes_alone(client: RedisClient) -> bool:
     """Whether a master without its replicas still accepts writes; False also when the server does not say."""
     try:
         setting: Any = client.config_get("min-replicas-to-write")
-    except REDIS_TROUBLE:
+    except REDIS_ERRORS:
         return False
     return bool(setting.get("min-replicas-to-write") == "0")
 

@@ -13,7 +13,7 @@ from redis import Redis, RedisCluster
 from redis.exceptions import ConnectionError as ConnectionLostError
 from redis.exceptions import ResponseError
 
-from ussd_server.redis.client import REDIS_TROUBLE, RedisClient
+from ussd_server.redis.client import REDIS_ERRORS, RedisClient
 from ussd_server.threads import Batches, BatchLostError
 
 Reply = TypeVar("Reply")
@@ -49,7 +49,7 @@ class Circuit:
             raise RedisAwayError
         try:
             return work(*given)
-        except REDIS_TROUBLE as error:
+        except REDIS_ERRORS as error:
             self._open()
             raise RedisAwayError from error
 
@@ -136,7 +136,7 @@ class RedisPipeline:
         """Send one command and return its reply.
 
         With `within_run`, a command for another server run is not sent; the reply is None.
-        Raises one of `REDIS_TROUBLE`.
+        Raises one of `REDIS_ERRORS`.
         """
         client = self._client()
         if type(client) is RedisCluster:  # isinstance takes longer: the class is a protocol
@@ -153,7 +153,7 @@ class RedisPipeline:
     def server_run(self) -> str:
         """Return the id of this run of the server and of its time as master; empty when the server does not say.
 
-        Another run may hold older data, because the server was restored or promoted. Raises one of `REDIS_TROUBLE`.
+        Another run may hold older data, because the server was restored or promoted. Raises one of `REDIS_ERRORS`.
         """
         if type(self._client()) is RedisCluster:
             return ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from threading import Event
 
-from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
+from ussd_server.redis.client import REDIS_ERRORS, RedisClient, connect
 from ussd_server.redis.pipeline import RedisPipeline
 from ussd_server.threads import CachedValue
 
@@ -34,7 +34,7 @@ class ProviderOutages:
             return
         try:
             self._client.set(_AWAY_KEY.format(provider), "1", ex=_REPORT_SECONDS)
-        except REDIS_TROUBLE:
+        except REDIS_ERRORS:
             return
 
     def is_away(self, provider: str) -> bool:
@@ -51,7 +51,7 @@ class ProviderOutages:
             return frozenset()
         try:
             return frozenset(name for name in self._providers if self._client.exists(_AWAY_KEY.format(name)))
-        except REDIS_TROUBLE:
+        except REDIS_ERRORS:
             return frozenset()
 
     @cached_property
@@ -84,7 +84,7 @@ class WakeUpSignal:
             if self._pipeline.execute("LPUSH", _WAKE_UP_KEY, "1") > _MAX_SIGNALS:
                 # No worker is waiting: keep one signal for the next one that does.
                 self._pipeline.execute("LTRIM", _WAKE_UP_KEY, 0, 0)
-        except REDIS_TROUBLE:
+        except REDIS_ERRORS:
             return
 
     def wait(self, seconds: float, stop: Event) -> None:
@@ -94,7 +94,7 @@ class WakeUpSignal:
             return
         try:
             self._receiver(seconds).brpop([_WAKE_UP_KEY], timeout=seconds)
-        except REDIS_TROUBLE:
+        except REDIS_ERRORS:
             stop.wait(seconds)
 
     def close(self) -> None:

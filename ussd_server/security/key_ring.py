@@ -131,15 +131,15 @@ class Keyring:
                 self._note(None)
         except FileNotFoundError:
             return
-        except (OSError, ValueError) as trouble:
-            self._note(trouble)
+        except (OSError, ValueError) as error:
+            self._note(error)
 
-    def _note(self, trouble: Exception | None) -> None:
+    def _note(self, error: Exception | None) -> None:
         """Log that the file cannot be read, once until it can be read again."""
         with self._lock:
-            is_news, self._is_unreadable = trouble is not None and not self._is_unreadable, trouble is not None
+            is_news, self._is_unreadable = error is not None and not self._is_unreadable, error is not None
         if is_news:
-            log.error("the secrets file cannot be read: the present keys stay in use", error=type(trouble).__name__)
+            log.error("the secrets file cannot be read: the present keys stay in use", error=type(error).__name__)
 
     def _read(self) -> None:
         with self._lock:

@@ -13,10 +13,13 @@ from gunicorn.http.errors import InvalidRequestLine
 
 # A client has this long to send a request, and as long again to read the response, or each part of a long one.
 _REQUEST_SECONDS = 30.0
-# A body of 64 KiB with its framing. In chunks of one byte a body takes six times its size and is refused, because each
-# chunk costs processor time. A body of an announced length may be as long as that: the application refuses it before
-# reading it.
+# A body of 64 KiB with its framing. A body of an announced length may be as long as that: the application refuses it
+# before reading it.
 _MOST_WIRE_BYTES = 96 * 1024
+# Each chunk has two ends of lines, and costs two microseconds and a copy of what was received: a body in chunks is
+# received in small parts, and one in tiny chunks is refused. Lines of a CSV file count too; 5,000 may be short.
+_MOST_LINES_OF_CHUNKS, _BYTES_OF_LINE = 6000, 32
+_RECEIVED_OF_CHUNKS = 2048
 # A response that is not longer is sent in one piece. A longer one, such as a file, is sent while it is made.
 _MOST_KEPT_BYTES = 64 * 1024
 # When the connection ends, what the client still sends is read up to these limits: a reset could discard the response.
@@ -41,6 +44,8 @@ class ClientConnection(socket):  # type: ignore[misc]
         self._request_ends_at = 0.0
         self._is_broken_off = False
         self._wire_bytes, self._most_wire_bytes = 0, _MOST_WIRE_BYTES
+        # The ends of lines in a body of chunks; None for any other.
+        self._lines: int | None = None
         # The last bytes of the head that is being read; None while none is.
         self._head_end: bytes | None = None
         self._response: list[bytes] = []
@@ -59,6 +64,7 @@ class ClientConnection(socket):  # type: ignore[misc]
         # Only the bytes of the body count from here on.
         self._head_end = None
         self._wire_bytes, self._most_wire_bytes = 0, max(announced_bytes, _MOST_WIRE_BYTES)
+        self._lines = None if announced_bytes else 0
 
     def allow_body(self, most_bytes: int) -> None:
         """Let the body of this request have at least `most_bytes`, with its framing."""
@@ -75,14 +81,18 @@ class ClientConnection(socket):  # type: ignore[misc]
             self._begin()
         elif self._wire_bytes > self._most_wire_bytes:
             raise self._break_off("the body takes too many bytes on the wire")
+        elif self._lines is not None and self._lines > _MOST_LINES_OF_CHUNKS + self._wire_bytes // _BYTES_OF_LINE:
+            raise self._break_off("the body has too many chunks")
         elif self._head_end is not None and self._head_end.endswith(_END_OF_HEAD):
             raise InvalidRequestLine("the head is complete, and no request")
         else:
             gevent.sleep(0)
         self.settimeout(max(0.001, self._request_ends_at - time.monotonic()))
         try:
-            received: bytes = super().recv(size, flags)
+            received: bytes = super().recv(size if self._lines is None else min(size, _RECEIVED_OF_CHUNKS), flags)
             self._wire_bytes += len(received)
+            if self._lines is not None:
+                self._lines += received.count(b"\r\n")
             if self._head_end is not None:
                 self._head_end = _up_to_end_of_head(self._head_end + received)
         except TimeoutError:
@@ -116,7 +126,7 @@ class ClientConnection(socket):  # type: ignore[misc]
             raise ConnectionResetError(errno.ECONNRESET, "the client took too long") from None
 
     def _begin(self) -> None:
-        self.is_idle, self._head_end = False, b""
+        self.is_idle, self._head_end, self._lines = False, b"", None
         self._wire_bytes, self._most_wire_bytes = 0, _MOST_WIRE_BYTES
         self._request_ends_at = time.monotonic() + _REQUEST_SECONDS
 

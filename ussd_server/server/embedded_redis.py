@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ussd_server.redis.client import REDIS_TROUBLE, connect
+from ussd_server.redis.client import REDIS_ERRORS, connect
 from ussd_server.server.processes import Child
 from ussd_server.settings import Settings
 
@@ -115,7 +115,7 @@ def _answers(redis_url: str) -> bool:
     client = connect(redis_url, timeout_seconds=_READINESS_TIMEOUT_SECONDS)
     try:
         return bool(client.ping())
-    except REDIS_TROUBLE:
+    except REDIS_ERRORS:
         return False
     finally:
         client.close()

@@ -88,8 +88,8 @@ class Announcement:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_left_over(folder)
             self._file = _locked(self._path, json.dumps(asdict(document), indent=2))
-        except OSError as trouble:
-            log.warning("`doctor` will not see this process", process=process, error=type(trouble).__name__)
+        except OSError as error:
+            log.warning("`doctor` will not see this process", process=process, error=type(error).__name__)
 
     def end(self) -> None:
         """Remove the file."""

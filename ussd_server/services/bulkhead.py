@@ -10,7 +10,7 @@ from threading import Lock
 from ussd_server.status import Code, ServiceError
 
 
-class Place:
+class Permit:
     """A permit to wait. Falsy once it was revoked in favour of another client."""
 
     __slots__ = ("is_held",)
@@ -23,41 +23,41 @@ class Place:
 
 
 class Bulkhead:
-    """A fixed number of places, shared fairly between clients."""
+    """A fixed number of permits, shared fairly between clients."""
 
-    def __init__(self, places: int, places_of_client: int | None = None) -> None:
-        """At most `places` requests at a time, at most `places_of_client` of them for one client.
+    def __init__(self, permits: int, permits_of_client: int | None = None) -> None:
+        """At most `permits` requests at a time, at most `permits_of_client` of them for one client.
 
-        None: one client may have all places until another client needs one. Then the client with the most places loses
-        its oldest place to a client with fewer.
+        None: one client may have all permits until another client needs one. Then the client with the most loses its
+        oldest permit to a client with fewer.
         """
-        self._free = places
-        self._places_of_client = places_of_client
+        self._free = permits
+        self._permits_of_client = permits_of_client
         self._lock = Lock()
-        self._held: dict[str, deque[Place]] = {}
+        self._held: dict[str, deque[Permit]] = {}
 
     @contextmanager
-    def place(self, client_id: str) -> Iterator[Place]:
-        """Yield a place for the length of the block. Never waits: the place is false when the client can have none."""
-        place = Place()
+    def permit(self, client_id: str) -> Iterator[Permit]:
+        """Yield a permit for the length of the block. Never waits: it is false when the client can have none."""
+        permit = Permit()
         with self._lock:
             if self._may_take(client_id):
                 self._free -= 1
-                self._held.setdefault(client_id, deque()).append(place)
-                place.is_held = True
+                self._held.setdefault(client_id, deque()).append(permit)
+                permit.is_held = True
         try:
-            yield place
+            yield permit
         finally:
             with self._lock:
-                if place.is_held:
-                    self._held[client_id].remove(place)
-                    self._give_up(client_id, place)
+                if permit.is_held:
+                    self._held[client_id].remove(permit)
+                    self._give_up(client_id, permit)
 
     @contextmanager
     def reading(self, client_id: str) -> Iterator[None]:
-        """Hold a place while a file is read. SERVICE_UNAVAILABLE when the client can have none."""
-        with self.place(client_id) as has_place:
-            if not has_place:
+        """Hold a permit while a file is read. SERVICE_UNAVAILABLE when the client can have none."""
+        with self.permit(client_id) as has_permit:
+            if not has_permit:
                 raise ServiceError(
                     Code.SERVICE_UNAVAILABLE,
                     "Other files are being read at this moment; nothing was recorded, send it again",
@@ -66,11 +66,11 @@ class Bulkhead:
             yield
 
     def _may_take(self, client_id: str) -> bool:
-        if self._places_of_client is None:
-            return self._free > 0 or self._free_place(client_id)
-        return self._free > 0 and len(self._held.get(client_id, ())) < self._places_of_client
+        if self._permits_of_client is None:
+            return self._free > 0 or self._free_permit(client_id)
+        return self._free > 0 and len(self._held.get(client_id, ())) < self._permits_of_client
 
-    def _free_place(self, client_id: str) -> bool:
+    def _free_permit(self, client_id: str) -> bool:
         """Revoke one permit of the client with most, if that makes the shares more equal. Returns whether it did."""
         largest = max(self._held, key=lambda each: len(self._held[each]), default=None)
         if largest is None or len(self._held[largest]) <= len(self._held.get(client_id, ())) + 1:
@@ -78,9 +78,9 @@ class Bulkhead:
         self._give_up(largest, self._held[largest].popleft())
         return True
 
-    def _give_up(self, client_id: str, place: Place) -> None:
-        """Count a place that its client gave back or lost."""
-        place.is_held = False
+    def _give_up(self, client_id: str, permit: Permit) -> None:
+        """Count a permit that its client gave back or lost."""
+        permit.is_held = False
         self._free += 1
         if not self._held[client_id]:
             del self._held[client_id]

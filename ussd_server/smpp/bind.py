@@ -113,8 +113,8 @@ class Bind:
                 why = f"the operator sent garbage: {garbage}"
             except TimeoutError:
                 why = "no connection in time"
-            except (OSError, EOFError, UnicodeError) as trouble:
-                why = _why(trouble)
+            except (OSError, EOFError, UnicodeError) as error:
+                why = _why(error)
             if self.is_bound:
                 pause = _FIRST_PAUSE_SECONDS
             if is_refusal:
@@ -320,9 +320,9 @@ async def _answered(binding: asyncio.Task[Pdu]) -> Pdu:
         raise BindLostError("the operator does not answer the bind") from None
 
 
-def _why(trouble: Exception) -> str:
+def _why(error: Exception) -> str:
     """Say why a connection failed without an address or a text of a library."""
-    match trouble:
+    match error:
         case ssl.SSLCertVerificationError():
             return "the operator's certificate is not trusted"
         case ssl.SSLError():

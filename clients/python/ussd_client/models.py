@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from typing import NotRequired
+    from typing_extensions import NotRequired  # noqa: UP035
 
 Amount = int | Decimal
 MONEY = frozenset(
@@ -114,23 +114,6 @@ class ApprovePayoutBody(TypedDict):
     note: NotRequired[str | None]
 
 
-class AuditEvent(TypedDict):
-    id: str
-    action: str
-    actor: str
-    user_id: str | None
-    email: str | None
-    object_id: str | None
-    address: str
-    request_id: str
-    created_at: str
-    key_id: str | None
-    amount: Amount | None
-    phone_number: str | None
-    reason: str | None
-    decided_by: str | None
-
-
 class Balance(TypedDict):
     account: str
     currency: str
@@ -182,6 +165,10 @@ class Code(TypedDict):
     service_code: str
     menu_id: str | None
     created_at: str
+
+
+class CodeItems(TypedDict):
+    items: list[Code]
 
 
 class CopyPayoutBody(TypedDict):
@@ -287,6 +274,11 @@ class Event(TypedDict):
     deliveries: NotRequired[list[Delivery]]
 
 
+class EventPage(TypedDict):
+    items: list[Event]
+    next_cursor: str | None
+
+
 class ExpiringApiKey(TypedDict):
     id: str
     apikey: str
@@ -341,6 +333,11 @@ class GraphNode(TypedDict):
     rank: int | None
 
 
+class History(TypedDict):
+    items: list[HistoryEntry]
+    next_cursor: str | None
+
+
 class HistoryEntry(TypedDict):
     kind: HistoryEntryKind
     id: str
@@ -374,6 +371,10 @@ class MenuSummary(TypedDict):
     published: NotRequired[JsonObject | None]
 
 
+class MenuSummaryItems(TypedDict):
+    items: list[MenuSummary]
+
+
 class OwnKey(TypedDict):
     key_id: str
     name: str | None
@@ -390,33 +391,6 @@ class OwnWindow(TypedDict):
     reset: int
 
 
-class Page(TypedDict):
-    items: (
-        list[
-            Transaction
-            | Payout
-            | Session
-            | PayoutItem
-            | AuditEvent
-            | Request
-            | PaymentCode
-            | Sms
-            | ProviderState
-            | Webhook
-            | HistoryEntry
-            | Event
-            | SearchHit
-            | MenuSummary
-            | ReplayItem
-            | UsageItem
-            | Version
-            | Code
-        ]
-        | Any
-    )
-    next_cursor: NotRequired[str | None]
-
-
 class PaymentCode(TypedDict):
     code: str
     description: str
@@ -429,6 +403,11 @@ class PaymentCode(TypedDict):
     used_at: str | None
     created_at: str
     updated_at: str
+
+
+class PaymentCodePage(TypedDict):
+    items: list[PaymentCode]
+    next_cursor: str | None
 
 
 class Payout(TypedDict):
@@ -478,6 +457,16 @@ class PayoutItem(TypedDict):
     metadata: dict[str, str] | None
 
 
+class PayoutItemPage(TypedDict):
+    items: list[PayoutItem]
+    next_cursor: str | None
+
+
+class PayoutPage(TypedDict):
+    items: list[Payout]
+    next_cursor: str | None
+
+
 class PinLocked(TypedDict):
     phone_number: str
     locked_until: str
@@ -486,6 +475,10 @@ class PinLocked(TypedDict):
 class PinReset(TypedDict):
     phone_number: str
     had_pin: bool
+
+
+class ProviderList(TypedDict):
+    items: list[ProviderState]
 
 
 class ProviderState(TypedDict):
@@ -555,6 +548,10 @@ ReplayItem = TypedDict(
 )
 
 
+class ReplayItemItems(TypedDict):
+    items: list[ReplayItem]
+
+
 class ReportRow(TypedDict):
     type: str
     provider: Provider | None
@@ -563,22 +560,6 @@ class ReportRow(TypedDict):
     amount: Amount
     fees: Amount
     median_seconds: int | Decimal
-
-
-class Request(TypedDict):
-    request_id: str
-    at: str
-    key_id: str | None
-    person: str | None
-    method: str
-    path: str
-    status: int
-    code: str
-    message: str
-    took_ms: int
-    address: str
-    object_id: str | None
-    body: NotRequired[str | None]
 
 
 class RollBackBody(TypedDict):
@@ -600,6 +581,10 @@ class SearchHit(TypedDict):
     title: str
     sentence: str
     created_at: str
+
+
+class SearchReply(TypedDict):
+    items: list[SearchHit]
 
 
 class Session(TypedDict):
@@ -624,6 +609,11 @@ class Session(TypedDict):
     transcript: NotRequired[list[Turn]]
 
 
+class SessionPage(TypedDict):
+    items: list[Session]
+    next_cursor: str | None
+
+
 class Sms(TypedDict):
     message_id: str
     reference: str
@@ -635,6 +625,11 @@ class Sms(TypedDict):
     transaction_id: str | None
     created_at: str
     completed_at: str | None
+
+
+class SmsPage(TypedDict):
+    items: list[Sms]
+    next_cursor: str | None
 
 
 class SmsProblem(TypedDict):
@@ -715,6 +710,11 @@ class TransactionChange(TypedDict):
     created_at: str
 
 
+class TransactionPage(TypedDict):
+    items: list[Transaction]
+    next_cursor: str | None
+
+
 class Turn(TypedDict):
     turn: int
     entry: str
@@ -725,19 +725,15 @@ class Turn(TypedDict):
     at: str
 
 
-class UsageItem(TypedDict):
-    date: str
-    endpoint: str
-    status: int
-    code: str
-    count: int
-
-
 class Version(TypedDict):
     menu_id: str
     version: int
     published_at: str
     in_force: bool
+
+
+class VersionItems(TypedDict):
+    items: list[Version]
 
 
 class Webhook(TypedDict):
@@ -758,6 +754,11 @@ class WebhookDisabled(TypedDict):
     url: str
     reason: str
     disabled_at: str
+
+
+class WebhookPage(TypedDict):
+    items: list[Webhook]
+    next_cursor: str | None
 
 
 class WebhookTest(TypedDict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 from ussd_client.models import (
     ApprovePayoutBody,
@@ -13,6 +13,7 @@ from ussd_client.models import (
     CancelPayoutBody,
     CheckReport,
     Code,
+    CodeItems,
     CopyPayoutBody,
     CreateMessageBody,
     CreatePayoutBody,
@@ -23,37 +24,51 @@ from ussd_client.models import (
     DeletionResult,
     EnterTextBody,
     Event,
+    EventPage,
     Graph,
+    History,
     HistoryEntry,
     JsonObject,
     MenuDocument,
     MenuSummary,
+    MenuSummaryItems,
     OwnKey,
     PaymentCode,
+    PaymentCodePage,
     Payout,
     PayoutItem,
+    PayoutItemPage,
     PayoutItemState,
+    PayoutPage,
     PayoutStatus,
     PinReset,
+    ProviderList,
     PutPaymentCodeBody,
     RedeliverEventsBody,
     Redelivery,
     ReplayBody,
+    ReplayItemItems,
     RollBackBody,
     RotatedSecret,
     RotateSecretBody,
+    SearchReply,
     Session,
+    SessionPage,
     SessionStatus,
     Sms,
+    SmsPage,
     SmsStatus,
     Statement,
     StatementLine,
     Subscriber,
     Transaction,
+    TransactionPage,
     TransactionStatus,
     TransactionType,
     Version,
+    VersionItems,
     Webhook,
+    WebhookPage,
 )
 from ussd_client.transport import Transport
 
@@ -82,13 +97,13 @@ class Operations(Transport):
         to: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> TransactionPage:
         """The client's transactions, newest first.
 
         Permission: `transactions:read`.
         """
         return cast(
-            "dict[str, Any]",
+            "TransactionPage",
             self._call(
                 "GET",
                 "/api/transactions",
@@ -170,13 +185,13 @@ class Operations(Transport):
         to: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> TransactionPage:
         """The client's collected payments, newest first.
 
         Permission: `collection:read`.
         """
         return cast(
-            "dict[str, Any]",
+            "TransactionPage",
             self._call(
                 "GET",
                 "/data/collection",
@@ -234,12 +249,14 @@ class Operations(Transport):
         """
         return cast("Balance", self._call("GET", "/api/balance", query={"phone_number": phone_number}))
 
-    def list_payment_codes(self, *, limit: int | None = None, cursor: str | None = None) -> dict[str, Any]:
+    def list_payment_codes(self, *, limit: int | None = None, cursor: str | None = None) -> PaymentCodePage:
         """The codes with which payers pay the client by themselves, newest first.
 
         Permission: `collection:read`.
         """
-        return cast("dict[str, Any]", self._call("GET", "/api/payment-codes", query={"limit": limit, "cursor": cursor}))
+        return cast(
+            "PaymentCodePage", self._call("GET", "/api/payment-codes", query={"limit": limit, "cursor": cursor})
+        )
 
     def iterate_payment_codes(self, *, limit: int | None = None) -> Iterator[PaymentCode]:
         """Iterate over all pages of `list_payment_codes`."""
@@ -300,13 +317,13 @@ class Operations(Transport):
         to: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> PayoutPage:
         """The client's payouts, newest first.
 
         Permission: `payouts:read`.
         """
         return cast(
-            "dict[str, Any]",
+            "PayoutPage",
             self._call(
                 "GET",
                 "/api/payouts",
@@ -358,13 +375,13 @@ class Operations(Transport):
         state: PayoutItemState | None = None,
         limit: int | None = None,
         cursor: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> PayoutItemPage:
         """The rows of a payout in the order of their lines; with `Accept: text/csv` all of them.
 
         Permission: `payouts:read`.
         """
         return cast(
-            "dict[str, Any]",
+            "PayoutItemPage",
             self._call(
                 "GET", "/api/payouts/{}/items", payout_id, query={"state": state, "limit": limit, "cursor": cursor}
             ),
@@ -437,22 +454,22 @@ class Operations(Transport):
         """
         return cast("DailyReport", self._call("GET", "/api/reports/daily", query={"date": date}))
 
-    def find(self, *, q: str) -> dict[str, Any]:
+    def find(self, *, q: str) -> SearchReply:
         """The client's objects that a whole value names: an id, a reference, a provider's receipt or a phone
         number.
         """
-        return cast("dict[str, Any]", self._call("GET", "/api/search", query={"q": q}))
+        return cast("SearchReply", self._call("GET", "/api/search", query={"q": q}))
 
     def get_own_key(self) -> OwnKey:
         """Show a key what it may do, and what is left of its limits."""
         return cast("OwnKey", self._call("GET", "/api/key"))
 
-    def list_providers(self) -> dict[str, Any]:
+    def list_providers(self) -> ProviderList:
         """The providers of this server and whether they take payments, from our own calls of the last 15 minutes.
 
         Permission: `transactions:read`.
         """
-        return cast("dict[str, Any]", self._call("GET", "/api/providers"))
+        return cast("ProviderList", self._call("GET", "/api/providers"))
 
     def get_subscriber(self, *, phone_number: str) -> Subscriber:
         """Return the name to which its provider has registered a phone number; kept for a day.
@@ -463,13 +480,13 @@ class Operations(Transport):
 
     def get_subscriber_history(
         self, phone_number: str, *, limit: int | None = None, cursor: str | None = None
-    ) -> dict[str, Any]:
+    ) -> History:
         """Payments, refunds and sessions of a phone number on one time line, newest first.
 
         Permission: `transactions:read`.
         """
         return cast(
-            "dict[str, Any]",
+            "History",
             self._call("GET", "/api/subscribers/{}/history", phone_number, query={"limit": limit, "cursor": cursor}),
         )
 
@@ -484,12 +501,12 @@ class Operations(Transport):
         """
         return cast("PinReset", self._call("DELETE", "/api/subscribers/{}/pin", phone_number))
 
-    def list_webhooks(self) -> dict[str, Any]:
+    def list_webhooks(self) -> WebhookPage:
         """All webhooks of the client, oldest first.
 
         Permission: `webhooks:read`.
         """
-        return cast("dict[str, Any]", self._call("GET", "/api/webhooks"))
+        return cast("WebhookPage", self._call("GET", "/api/webhooks"))
 
     def create_webhook(self, body: CreateWebhookBody) -> Webhook:
         """Add an address to be called; the answer alone shows the secret that signs the calls.
@@ -548,13 +565,13 @@ class Operations(Transport):
         to: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> EventPage:
         """The client's events, newest first.
 
         Permission: `webhooks:read`.
         """
         return cast(
-            "dict[str, Any]",
+            "EventPage",
             self._call(
                 "GET", "/api/events", query={"type": type, "from": from_, "to": to, "limit": limit, "cursor": cursor}
             ),
@@ -603,13 +620,13 @@ class Operations(Transport):
         to: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> SmsPage:
         """The client's messages, newest first.
 
         Permission: `messages:read`.
         """
         return cast(
-            "dict[str, Any]",
+            "SmsPage",
             self._call(
                 "GET",
                 "/api/messages",
@@ -664,13 +681,13 @@ class Operations(Transport):
         to: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> SessionPage:
         """Return the client's sessions, newest first.
 
         Permission: `ussd:read`.
         """
         return cast(
-            "dict[str, Any]",
+            "SessionPage",
             self._call(
                 "GET",
                 "/api/ussd/sessions",
@@ -730,12 +747,12 @@ class Operations(Transport):
         """
         return cast("Session", self._call("DELETE", "/api/ussd/sessions/{}", session_id))
 
-    def list_menus(self) -> dict[str, Any]:
+    def list_menus(self) -> MenuSummaryItems:
         """Return the client's menus, by name.
 
         Permission: `menus:read`.
         """
-        return cast("dict[str, Any]", self._call("GET", "/api/ussd/menus"))
+        return cast("MenuSummaryItems", self._call("GET", "/api/ussd/menus"))
 
     def save_draft(
         self,
@@ -781,12 +798,12 @@ class Operations(Transport):
         """
         return cast("Version", self._call("POST", "/api/ussd/menus/{}/publish", menu_id))
 
-    def list_versions(self, menu_id: str) -> dict[str, Any]:
+    def list_versions(self, menu_id: str) -> VersionItems:
         """Return every published version of a menu, newest first.
 
         Permission: `menus:read`.
         """
-        return cast("dict[str, Any]", self._call("GET", "/api/ussd/menus/{}/versions", menu_id))
+        return cast("VersionItems", self._call("GET", "/api/ussd/menus/{}/versions", menu_id))
 
     def roll_back_menu(self, menu_id: str, body: RollBackBody) -> Version:
         """Publish an earlier version again.
@@ -806,20 +823,20 @@ class Operations(Transport):
         """Yield the parts of the same as `image/svg+xml`, all of it."""
         return self._stream("/api/ussd/menus/{}/graph", menu_id, query={"version": version}, accept="image/svg+xml")
 
-    def replay_menu(self, menu_id: str, body: ReplayBody | None = None) -> dict[str, Any]:
+    def replay_menu(self, menu_id: str, body: ReplayBody | None = None) -> ReplayItemItems:
         """Replay past conversations through the draft, without paying or calling anything. Needs `ussd:read` as
         well.
 
         Permission: `menus:read`.
         """
-        return cast("dict[str, Any]", self._call("POST", "/api/ussd/menus/{}/replay", menu_id, body=body))
+        return cast("ReplayItemItems", self._call("POST", "/api/ussd/menus/{}/replay", menu_id, body=body))
 
-    def list_codes(self) -> dict[str, Any]:
+    def list_codes(self) -> CodeItems:
         """Return the client's service codes and their menus.
 
         Permission: `menus:read`.
         """
-        return cast("dict[str, Any]", self._call("GET", "/api/ussd/codes"))
+        return cast("CodeItems", self._call("GET", "/api/ussd/codes"))
 
     def bind_code(self, service_code: str, body: BindCodeBody) -> Code:
         """Bind a code to a menu. The path may leave out the closing hash of the code.

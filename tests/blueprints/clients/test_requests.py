@@ -14,7 +14,7 @@ from tests.conftest import MovableClock
 from tests.support.example_client import ExampleClient
 from tests.support.shop import PHONE
 from ussd_server.bootstrap import Services
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, release_connection
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.services.clients.keys.messages import ApiKeyView
 from ussd_server.services.request_log import recorder
@@ -228,7 +228,7 @@ def test_requests_that_cannot_be_written_are_kept_within_a_bound(
     caller: Caller, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:
-        raise DATABASE_TROUBLE[0]
+        raise DATABASE_ERRORS[0]
 
     monkeypatch.setattr(recorder, "_MOST_WAITING", 2)
     write = recorder.insert_rows

@@ -345,7 +345,7 @@ def test_a_copy_is_a_draft_of_the_same_rows_under_another_name(
 
 def test_one_large_body_of_a_client_is_read_at_a_time(maker: Program, services: Services) -> None:
     rows = [{"phone_number": "+256770000000", "amount": 500, "reference": f"r{row}"} for row in range(1500)]
-    with services.large_bodies.place(maker.client_id):
+    with services.large_bodies.permit(maker.client_id):
         reply = maker.post("/api/payouts", body(*rows))
         assert (reply.status_code, reply.headers["Retry-After"]) == (503, "1")
         assert maker.post("/api/payouts", body(*rows[:50])).status_code == 201, "a small one needs no place"

@@ -22,9 +22,9 @@ from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts import statements as service
 from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.processing.outcomes import succeed
 from ussd_server.services.reports.messages import GetDailyReport
-from ussd_server.services.settlement.outcomes import succeed
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.messages import Source, TransactionType
 from ussd_server.values import iso_milliseconds
 
@@ -131,7 +131,7 @@ def test_a_period_that_is_over_waits_for_what_is_under_way_and_never_changes(
 
     def succeed_late() -> None:
         with unit_of_work():
-            succeed(lock_row(Transaction, paid), Source.POLL, services.clock.now(), Receipts(services.runtime))
+            succeed(lock_row(Transaction, paid), Source.POLL, services.clock.now(), ReceiptWriter(services.runtime))
             posted.set()
             assert may_commit.wait(10)
         release_connection()

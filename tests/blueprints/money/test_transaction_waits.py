@@ -142,8 +142,8 @@ def test_waiting_calls_take_at_most_half_of_the_threads(
     eventually(lambda: len(places_taken) == waiting)
     # All places are taken, so this one is answered at once; the state then changes and frees the others.
     assert program.get(f"{PATH}/{transaction_id}", wait=25).json["data"]["status"] == "created"
-    (claimed,) = services.settlement.claim(1)
-    services.settlement.advance(claimed)
+    (claimed,) = services.processing.claim(1)
+    services.processing.advance(claimed)
     for thread in threads:
         thread.join()
     assert replies == [200] * waiting
@@ -168,7 +168,7 @@ def test_a_client_that_waits_with_all_places_leaves_some_to_the_next_client(
         newcomer = pool.submit(watch, other, ids[1])
         eventually(lambda: sum(each.done() for each in greedy) == 1)
         assert not newcomer.done()
-        for claimed in services.settlement.claim(2):
-            services.settlement.advance(claimed)
+        for claimed in services.processing.claim(2):
+            services.processing.advance(claimed)
         assert newcomer.result(60) != "created"
         assert sorted(each.result(60) == "created" for each in greedy) == [False] * (places - 1) + [True]

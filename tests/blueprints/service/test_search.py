@@ -223,7 +223,7 @@ def test_what_one_request_made_or_changed_is_found_by_its_id(services: Services,
     (gone,) = services.search.find(Search("delete-1"), operator()).items
     assert "api_key.deleted" in gone.sentence
     owner = replace(client.at_console(), request_id="invite-1")
-    services.team.invite(InvitePerson("new@acme.example", "viewer"), owner)
+    services.people.invite(InvitePerson("new@acme.example", "viewer"), owner)
     assert found(program, "invite-1") == [("person", User.get(User.email == "new@acme.example").id)]
 
 

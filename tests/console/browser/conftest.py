@@ -86,7 +86,7 @@ def delivered(console: Console) -> Paths:
 def people(console: Console) -> Paths:
     """The pages of an owner, of a person who was invited, and of the invitation."""
     call = console.client.at_console()
-    invited = console.services.team.invite(InvitePerson(f"{'long' * 15}@hostile.example", "viewer"), call)
+    invited = console.services.people.invite(InvitePerson(f"{'long' * 15}@hostile.example", "viewer"), call)
     return f"/people/{call.caller.user_id}", f"/people/{invited.person.user_id}", f"/welcome/{invited.token}"
 
 

@@ -211,6 +211,29 @@ def test_the_menu_opens_on_a_phone_and_a_key_is_made_revealed_copied_and_deleted
         page.get_by_text("The API key is deleted.").wait_for()
 
 
+def test_what_is_wrong_with_a_form_stands_beside_its_field_in_the_words_of_the_form(
+    visitor: Visitor, console: Console
+) -> None:
+    with visitor.tab() as page:
+        cookies = page.context.storage_state()
+    # A tab of `visitor` takes no refusal.
+    context = visitor.browser.new_context(
+        base_url=console.base_url, storage_state=cookies, viewport={"width": 360, "height": 800}
+    )
+    page = context.new_page()
+    page.goto("/console/api-keys/new")
+    page.get_by_label("Allowed addresses").fill("nonsense")
+    page.get_by_role("button", name="Create the key").click()
+    problem = page.locator("label .field-error")
+    expect(problem).to_be_in_viewport()
+    assert "allowed_addresses" not in problem.inner_text()
+    expect(page.locator("[name=allowed_addresses]")).to_be_focused()
+    # What the head of the page covers halfway counts as too small.
+    page.evaluate("scrollTo(0, 0)")
+    visitor.look_at(page)
+    context.close()
+
+
 def test_a_live_part_follows_what_happens(visitor: Visitor, console: Console) -> None:
     key = console.services.api_keys.create(CreateApiKey(None), console.client.call())
     with visitor.tab() as page:

@@ -104,7 +104,7 @@ class Console:
 
     def advance(self, transaction_id: str) -> None:
         """Advance a payment as the worker would."""
-        settlement = self.services.settlement
+        settlement = self.services.processing
         next(settlement.advance(claimed) for claimed in settlement.claim(100) if claimed.id == transaction_id)
 
     def draft_payout(self) -> str:
@@ -197,7 +197,7 @@ class Visitor:
         page.evaluate(_AXE)
         found = page.evaluate("async rules => (await axe.run(document, rules)).violations", _RULES)
         faults = [(fault["id"], [node["html"][:200] for node in fault["nodes"]]) for fault in found]
-        assert faults == []
+        assert not faults, f"{page.url}: {faults}"
         width = page.viewport_size["width"]  # type: ignore[index]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         too_wide = "parts => parts.filter(part => part.scrollWidth > part.clientWidth).map(part => part.outerHTML)"

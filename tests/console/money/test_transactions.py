@@ -92,7 +92,7 @@ def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(
     made = pay(services, example_client, number="+256770000004", metadata={"note": "</pre><b>bold</b>"})
     path = f"/transactions/{made.transaction_id}"
     visitor = visit("viewer")
-    services.settlement.advance(*services.settlement.claim(1))
+    services.processing.advance(*services.processing.claim(1))
     page = visitor.get(path)
     assert "waits for the payer to approve it" in page.text
     assert "Not sent: no webhook subscribes to this event" in page.text

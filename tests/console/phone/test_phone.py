@@ -205,8 +205,8 @@ def test_a_phone_never_leaves_its_client_through_a_channel_that_all_clients_shar
     paying = HandsetCall("0123456789abcdef-0", PHONE, "*777*5#", "64110")
     for entries in ((), ("1",), ("1", "91357"), ("1", "91357", "1")):
         services.handsets.step(replace(paying, entries=entries), theirs.call)
-    for claimed in services.settlement.claim(10):
-        services.settlement.advance(claimed)
+    for claimed in services.processing.claim(10):
+        services.processing.advance(claimed)
     assert Transaction.get().status == "succeeded"
     clock.advance(60)
     phone = _Phone(visit(), "code:*777#", phone_number=PHONE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 
 from flask import Flask
 
@@ -226,3 +227,23 @@ def test_an_operator_finds_and_opens_any_clients_session_event_and_payout(
     assert "It was cancelled before anything was sent." in ann.get(path).text
     assert AuditEvent.get(AuditEvent.action == "payout.cancelled").operator == "ann@ops.example"
     assert ann.post(f"{path}/cancel").status_code == 303
+
+
+def test_an_operator_makes_a_client_and_its_first_owner_who_signs_in(
+    operator: Operators, app: Flask, services: Services
+) -> None:
+    ann = operator("ann")
+    assert "New client …" in ann.get("/operator/clients").text
+    refused = ann.post("/operator/clients", name=" ")
+    assert refused.status_code == 400
+    assert "printable characters" in refused.text
+    path = ann.post("/operator/clients", name="<b>New</b> School").location.removeprefix("/console")
+    assert "E-mail of the first owner" in ann.get(path).text
+    made = ann.post(f"{path}/owner", email="head@school.example").text
+    (password,) = re.findall(r'data-copy="([^"]{12,})" aria-label="Copy password', made)
+    assert password not in ann.get(path).text
+    again = ann.post(f"{path}/owner", email="other@school.example")
+    assert (again.status_code, "who invite others" in again.text) == (400, True)
+    owner = ConsoleVisitor(app.test_client())
+    assert owner.sign_in("head@school.example", unescape(password)).status_code == 303
+    assert "New&lt;/b&gt; School" in owner.get("").text

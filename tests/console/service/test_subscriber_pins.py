@@ -18,7 +18,7 @@ def test_who_may_write_ussd_resets_a_pin_on_the_subscribers_page(
     path = f"/subscribers/{NUMBER}"
     assert "PIN" not in visit("developer").get(path).text
     tried = PinTry(example_client.id, NUMBER, "step")
-    services.subscriber_pins.judge(PinAction("pin", "new", "choose", 3, "2580"), tried)
+    services.subscriber_pins.answer(PinAction("pin", "new", "choose", 3, "2580"), tried)
     viewer = visit("viewer")
     assert "This number has a PIN in your menus." in viewer.get(path).text
     assert "Reset the PIN" not in viewer.get(path).text

@@ -142,6 +142,12 @@ def test_a_check_pauses_for_other_requests_and_stops_after_too_much_work(kind: s
     assert len(pauses) > 50
 
 
+def test_a_check_pauses_between_thousands_of_unknown_fields() -> None:
+    pauses: list[None] = []
+    check({f"k{number}": 1 for number in range(7000)}, work=WorkBudget(pause=lambda: pauses.append(None)))
+    assert len(pauses) > 40
+
+
 def test_a_report_has_at_most_a_hundred_findings_and_says_so(menu: Make) -> None:
     wide = {"type": "end", "text": "{{vars.t}} " * 140}
     nodes = {f"n{number}": wide for number in range(38)}

@@ -134,7 +134,7 @@ def test_every_type_of_transaction_and_each_payment_of_a_menu_pays_what_is_agree
             agree_fee(FeeTerms(call.client_id, kind, cents, 0))
         place = ("channel", "session", "node")
         made = [
-            create(request(reference=f"menu {number}", place=place), call),
+            create(request(reference=f"menu {number}", menu_step=place), call),
             create(request("disbursement", shillings=100, reference=f"out {number}"), call),
             create(request("transfer", shillings=100, to_phone_number=payee, reference=f"over {number}"), call),
             services.refunds.create(CreateRefund(collected, f"back {number}", 10_000), call),

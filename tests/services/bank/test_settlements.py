@@ -6,6 +6,7 @@ import csv
 from dataclasses import replace
 from datetime import date, timedelta
 from io import BytesIO, StringIO
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,10 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, operator, request
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext, operator_context
+from ussd_server.models.clients import Client
 from ussd_server.models.sending import Event
 from ussd_server.services.audit.messages import ListAuditEvents
+from ussd_server.services.bank import settlements
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,
     EndSettlement,
@@ -62,8 +65,13 @@ def propose(services: Services) -> list[str]:
 
 
 def completed(services: Services, *bank_references: str, **cells: str) -> bytes:
-    """The file of what waits, with the bank's references in its first lines and other cells in each."""
+    """The file of what is due, with the bank's references in its first lines and other cells in each."""
     propose(services)
+    return completed_of(services, *bank_references, **cells)
+
+
+def completed_of(services: Services, *bank_references: str, **cells: str) -> bytes:
+    """As `completed`, of what waits already."""
     waiting = services.bank_settlements.waiting(operator())
     text = b"".join(services.bank_settlements.file(waiting)).decode()
     rows = list(csv.DictReader(StringIO(text)))
@@ -172,6 +180,23 @@ def test_a_settlement_of_a_disabled_client_is_recorded_only_if_the_bank_has_paid
     assert services.bank_settlements.require_recordable(line, operator()) == "succeeded"
 
 
+@pytest.mark.parametrize("is_disabled", [False, True])
+def test_what_changes_while_settlements_are_proposed_is_left_out(
+    services: Services, client: ExampleClient, monkeypatch: pytest.MonkeyPatch, is_disabled: bool
+) -> None:
+    other, lock = StateBankAccount("Centenary Bank", "310001", "ACME Ltd"), settlements.lock_accounts
+
+    def change_before(*given: Any) -> object:
+        if is_disabled:
+            Client.update(is_active=False).execute()
+        else:
+            services.bank_accounts.state(other, client.at_console())
+        return lock(*given)
+
+    monkeypatch.setattr(settlements, "lock_accounts", change_before)
+    assert propose(services) == []
+
+
 def test_while_money_is_held_nothing_is_proposed_and_no_file_is_written(
     services: Services, client: ExampleClient, clock: MovableClock
 ) -> None:
@@ -199,6 +224,22 @@ def test_a_day_that_is_proposed_again_takes_nothing_of_the_next_day(
     services.bank_settlements.cancel(EndSettlement(again.settlement_id or "", BY, SECOND), operator())
     services.bank_settlements.cancel(EndSettlement(before, BY, SECOND), operator())
     assert due(services, day) == [("acme", 107_000)]
+
+
+def test_what_the_bank_was_paid_on_the_day_or_since_is_not_due_again_for_it(
+    services: Services, client: ExampleClient, clock: MovableClock
+) -> None:
+    day = clock.now().astimezone(KAMPALA).date()
+    record(services, completed(services, "FT1"))
+    deposit(services, client.at_console(), 7000, "the same day")
+    clock.advance(timedelta(days=1).total_seconds())
+    deposit(services, client.at_console(), 250_000, "the next day")
+    assert due(services, day) == [("acme", 7000)], "the balance of the day lacks what was paid on it"
+    (proposed,) = services.bank_settlements.propose(ProposeSettlements(BY, day), operator())
+    (settled,) = record(services, completed_of(services, "FT2"))
+    assert (settled.settlement_id, due(services, day)) == (proposed.settlement_id, [])
+    services.bank_settlements.record_return(EndSettlement(settled.settlement_id, BY, SECOND), operator())
+    assert due(services, day) == [("acme", 7000)]
 
 
 def test_stating_the_same_account_again_keeps_its_confirmation(services: Services, client: ExampleClient) -> None:
@@ -310,7 +351,7 @@ def test_a_settlement_that_waits_is_explained_and_no_worker_takes_it(services: S
         "the operator records it when the bank has paid."
     )
     assert (shown.status, shown.next_check_at, shown.provider_transaction_id) == ("created", None, None)
-    assert services.settlement.claim(10) == []
+    assert services.processing.claim(10) == []
 
 
 def test_a_disabled_client_is_due_nothing_and_keeps_no_other_from_its_settlement(
@@ -398,21 +439,21 @@ def test_a_settlement_of_more_than_seven_days_needs_attention(
 
 
 def test_only_operators_settle_to_banks(services: Services, client: ExampleClient) -> None:
-    settlements, own = services.bank_settlements, client.at_console()
+    bank, own = services.bank_settlements, client.at_console()
     file = completed(services, "FT1")
-    (line,) = settlements.read(file, operator())
+    (line,) = bank.read(file, operator())
     end = EndSettlement(line.settlement_id, BY, SECOND)
     for call in (
-        lambda: settlements.due(None, own),
-        lambda: settlements.propose(ProposeSettlements(BY), own),
-        lambda: settlements.waiting(own),
-        lambda: settlements.count_late(own),
-        lambda: settlements.read(file, own),
-        lambda: settlements.record(RecordSettlements(BytesIO(file), BY, SECOND), own),
-        lambda: settlements.require_recordable(line, own),
-        lambda: settlements.cancel(end, own),
-        lambda: settlements.record_return(end, own),
-        lambda: settlements.list(own),
+        lambda: bank.due(None, own),
+        lambda: bank.propose(ProposeSettlements(BY), own),
+        lambda: bank.waiting(own),
+        lambda: bank.count_late(own),
+        lambda: bank.read(file, own),
+        lambda: bank.record(RecordSettlements(BytesIO(file), BY, SECOND), own),
+        lambda: bank.require_recordable(line, own),
+        lambda: bank.cancel(end, own),
+        lambda: bank.record_return(end, own),
+        lambda: bank.list(own),
         lambda: services.bank_accounts.list(own),
         lambda: services.bank_accounts.count_waiting(own),
         lambda: services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, number=STANBIC.number), own),

@@ -57,6 +57,7 @@ def accepted(services: Services, key: ApiKeyView, secret: str | None = None) -> 
         return False
 
 
+@pytest.mark.both_databases
 def test_a_client_has_at_most_fifty_keys_however_many_ask_at_once(
     services: Services, example_client: ExampleClient
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_client_has_at_most_fifty_keys_however_many_ask_at_once(
     services.api_keys.create(CreateApiKey(), context)
 
 
+@pytest.mark.both_databases
 def test_of_twenty_racing_deletions_one_wins(services: Services, example_client: ExampleClient) -> None:
     key, context = example_client.create_key(), example_client.call()
     outcomes = at_once([lambda: services.api_keys.delete(key.id, context)] * 20, threads=20)
@@ -76,6 +78,7 @@ def test_of_twenty_racing_deletions_one_wins(services: Services, example_client:
     assert Event.select().where(Event.type == "api_key.deleted").count() == 1
 
 
+@pytest.mark.both_databases
 def test_crossing_bulk_deletions_delete_every_key_once(services: Services, example_client: ExampleClient) -> None:
     context = example_client.call()
     ids = [example_client.create_key().id for _ in range(12)]
@@ -89,6 +92,7 @@ def test_crossing_bulk_deletions_delete_every_key_once(services: Services, examp
     assert all(outcome.requested == 12 for outcome in outcomes)
 
 
+@pytest.mark.both_databases
 def test_a_key_deleted_under_fire_is_never_accepted_after_the_answer(
     services: Services, example_client: ExampleClient
 ) -> None:
@@ -197,6 +201,7 @@ def test_a_second_rotation_during_the_grace_ends_the_first_secret(
     ]
 
 
+@pytest.mark.both_databases
 def test_rotations_at_once_leave_the_last_two_secrets(services: Services, example_client: ExampleClient) -> None:
     key, context = example_client.create_key(), example_client.call()
     rotated = at_once([lambda: services.api_keys.rotate(RotateApiKey(key.id), context)] * 8, threads=8)
@@ -234,51 +239,7 @@ def test_the_operator_disables_and_enables_a_key_by_id_or_apikey(
         services.api_keys.set_active(key.id, False, example_client.call())
 
 
-def test_an_imported_key_works_and_a_second_import_changes_nothing(
-    services: Services, example_client: ExampleClient
-) -> None:
-    request = ImportApiKey(example_client.id, "LegacyKey01", "a secret of theirs!".replace(" ", "-"), ("balance:read",))
-    first = services.api_keys.import_key(request, OPERATOR)
-    assert (first.outcome, services.api_keys.import_key(request, OPERATOR).outcome) == ("created", "unchanged")
-    caller = services.auth.authenticate_key(request.apikey, request.apisecret, "192.0.2.1").caller
-    assert caller.grants == frozenset({"balance:read"})
-    wider = ImportApiKey(example_client.id, request.apikey, request.apisecret, ("ussd:*", "balance:read"))
-    assert services.api_keys.import_key(wider, OPERATOR).outcome == "updated"
-    (key,) = services.api_keys.list(example_client.call())
-    assert (key.id, key.scopes, key.apisecret) == (first.api_key_id, "ussd:* balance:read", request.apisecret)
-
-
-def test_what_cannot_be_imported_is_refused_and_nothing_changes(
-    services: Services, example_client: ExampleClient
-) -> None:
-    key, other = example_client.create_key(), ExampleClient(services, "other")
-    mistyped = key.apikey[:-1] + ("a" if key.apikey[-1] != "a" else "b")
-    for request, sentence in [
-        (ImportApiKey(example_client.id, mistyped, key.apisecret), "apikey: Must be"),
-        (ImportApiKey(example_client.id, "short", key.apisecret), "apikey: Must be"),
-        (ImportApiKey(example_client.id, "with space 12", key.apisecret), "apikey: Must be"),
-        (ImportApiKey(example_client.id, "Twelve123456\n", key.apisecret), "apikey: Must be"),
-        (ImportApiKey(example_client.id, "Twelve123456", "short"), "apisecret: Must be"),
-        (ImportApiKey(example_client.id, "Twelve123456", "é" * 20), "apisecret: Must be"),
-        (ImportApiKey(example_client.id, "Twelve123456", key.apisecret, ("all",)), "scopes: Must be"),
-        (ImportApiKey(example_client.id, key.apikey, new_apisecret()), "apisecret: Is not the one"),
-        (ImportApiKey(other.id, key.apikey, key.apisecret), "apikey: Belongs to another client"),
-        (ImportApiKey("0192e4a0-0000-7000-8000-000000000000", "Twelve123456", key.apisecret), "Client not found"),
-    ]:
-        with pytest.raises(ServiceError, match=sentence):
-            services.api_keys.import_key(request, OPERATOR)
-    assert services.api_keys.list(example_client.call()) == (key,)
-    assert services.api_keys.list(other.call()) == ()
-
-
-def test_a_deleted_key_can_never_be_imported_again(services: Services, example_client: ExampleClient) -> None:
-    key = example_client.create_key()
-    services.api_keys.delete(key.id, example_client.call())
-    for client_id in (example_client.id, ExampleClient(services, "other").id):
-        with pytest.raises(ServiceError, match="never be used again"):
-            services.api_keys.import_key(ImportApiKey(client_id, key.apikey, key.apisecret), OPERATOR)
-
-
+@pytest.mark.both_databases
 def test_a_key_imported_while_it_is_deleted_does_not_come_back(
     services: Services, example_client: ExampleClient
 ) -> None:

@@ -43,6 +43,7 @@ def headers(key: ApiKeyView, secret: str | None = None) -> dict[str, str]:
     return {"x-api-key": key.apikey, "x-api-secret": secret or key.apisecret}
 
 
+@pytest.mark.both_databases
 def test_of_640_calls_at_once_with_one_key_exactly_a_hundred_are_accepted(
     data_app: Flask, example_client: ExampleClient
 ) -> None:
@@ -60,6 +61,7 @@ def test_while_redis_is_away_the_web_processes_of_all_machines_together_allow_th
     assert accepted.count(True) == 100
 
 
+@pytest.mark.both_databases
 def test_a_wrong_secret_a_thousand_times_leaves_the_keys_quota_whole(
     data_app: Flask, example_client: ExampleClient
 ) -> None:

@@ -23,6 +23,7 @@ def test_a_client_is_found_by_its_name_and_by_its_id(services: Services) -> None
     assert services.clients.list(OPERATOR) == (made,)
 
 
+@pytest.mark.both_databases
 def test_a_name_and_an_id_belong_to_one_client_also_when_many_ask_at_once(services: Services) -> None:
     outcomes = at_once([lambda: services.clients.create(CreateClient("Acme"), OPERATOR)] * 8, threads=8)
     assert refusals(outcomes) == ["There is a client of this name or id already"] * 7

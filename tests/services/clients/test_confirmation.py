@@ -15,7 +15,7 @@ from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.clients.messages import ChangeRole, CreateUser, InvitePerson
 from ussd_server.services.clients.password_links import digest_of
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
-from ussd_server.services.people import ROLES_OF
+from ussd_server.services.same_person import ROLES_OF
 from ussd_server.status import Code, ServiceError
 
 _NOBODY = RequestContext(Caller(CallerKind.NOBODY), address="192.0.2.1")
@@ -39,7 +39,7 @@ class Team:
 
     def invited(self, name: str, role: str = "admin", by: RequestContext | None = None) -> RequestContext:
         """A person whom a colleague invites, and who chooses the password by the link in a mail."""
-        link = self.services.team.invite(InvitePerson(f"{name}@acme.example", role), by or self.ann)
+        link = self.services.people.invite(InvitePerson(f"{name}@acme.example", role), by or self.ann)
         User.update(link_seen_by=None).where(User.id == link.person.user_id).execute()
         self.choose_by_mail(link.person.user_id)
         return self.as_person(link.person.user_id, role)
@@ -73,7 +73,7 @@ def id_of(context: RequestContext) -> str:
 
 def refusal_of(team: Team, person: RequestContext, confirmer: RequestContext) -> Code | None:
     try:
-        team.services.team.confirm(id_of(person), confirmer)
+        team.services.people.confirm(id_of(person), confirmer)
     except ServiceError as refusal:
         return refusal.code
     return None
@@ -118,7 +118,7 @@ def test_the_operator_confirms(team: Team) -> None:
 
 
 def test_a_link_by_mail_makes_no_second_person(team: Team) -> None:
-    shown = team.services.team.invite(InvitePerson("second@acme.example", "admin", shows_link=True), team.ann)
+    shown = team.services.people.invite(InvitePerson("second@acme.example", "admin", shows_link=True), team.ann)
     assert shown.token is not None
     team.services.password_links.choose_password(shown.token, PASSWORD, _NOBODY)
     second = team.as_person(shown.person.user_id, "admin")
@@ -133,23 +133,23 @@ def test_a_link_by_mail_makes_no_second_person(team: Team) -> None:
 def test_who_gives_a_right_later_is_no_second_person(team: Team) -> None:
     bob, viewer = team.colleague("bob"), team.invited("second", "viewer")
     assert refusal_of(team, viewer, bob) is None
-    team.services.team.change_role(ChangeRole(id_of(viewer), "developer"), team.ann)
+    team.services.people.change_role(ChangeRole(id_of(viewer), "developer"), team.ann)
     assert not team.approves(team.ann, team.as_person(id_of(viewer), "developer"))
     assert refusal_of(team, viewer, bob) is None
     assert team.approves(team.ann, team.as_person(id_of(viewer), "developer"))
-    team.services.team.change_role(ChangeRole(id_of(viewer), "admin"), team.ann)
+    team.services.people.change_role(ChangeRole(id_of(viewer), "admin"), team.ann)
     assert not team.approves(team.as_person(id_of(viewer), "admin"), team.ann)
 
 
 def test_people_whom_the_operator_made_stay_as_they_are(team: Team) -> None:
     bob = team.colleague("bob")
     assert team.approves(bob, team.ann)
-    assert not team.services.team.show(id_of(bob), team.ann).needs_confirmation
-    assert team.services.team.count_unconfirmed(bob) == 0
-    shown = team.services.team.show(id_of(team.invited("second")), bob)
-    assert [team.services.team.count_unconfirmed(each) for each in (bob, team.ann)] == [1, 0]
+    assert not team.services.people.show(id_of(bob), team.ann).needs_confirmation
+    assert team.services.people.count_unconfirmed(bob) == 0
+    shown = team.services.people.show(id_of(team.invited("second")), bob)
+    assert [team.services.people.count_unconfirmed(each) for each in (bob, team.ann)] == [1, 0]
     assert (shown.needs_confirmation, shown.may_confirm) == (True, True)
-    assert not team.services.team.show(shown.user_id, team.ann).may_confirm
+    assert not team.services.people.show(shown.user_id, team.ann).may_confirm
 
 
 @pytest.mark.parametrize("reads", ["list", "detail", "reveal"])

@@ -14,7 +14,7 @@ from tests.support.example_client import OPERATOR
 from tests.support.intruder import OWNER, Intruder
 from ussd_server.bootstrap import Services
 from ussd_server.context import APPROVE
-from ussd_server.services.clients import api_keys, team
+from ussd_server.services.clients import api_keys, people
 from ussd_server.services.clients.keys import reader
 from ussd_server.services.roles import GIVES_SCOPES, PAGE_PERMISSIONS
 
@@ -63,8 +63,8 @@ def test_no_chain_of_actions_gives_more_than_its_start(services: Services, clock
         (api_keys, "_require_less_power", lambda *_: None, "developer", {APPROVE}),
         (api_keys, "is_shown", lambda *_: True, "developer", {APPROVE}),
         (reader, "is_shown", lambda *_: True, "developer", {APPROVE}),
-        (team, "_require_owner", lambda _: None, "admin", {OWNER}),
-        (team, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
+        (people, "_require_owner", lambda _: None, "admin", {OWNER}),
+        (people, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
         (api_keys, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
     ],
     ids=["create", "change", "list", "reveal", "owners", "links", "makers"],

@@ -70,6 +70,7 @@ def test_the_case_of_an_email_address_does_not_matter(services: Services, exampl
     assert log_in(services, example_client.email().upper()).client_id == example_client.id
 
 
+@pytest.mark.both_databases
 def test_a_hundred_guesses_at_once_get_no_further_than_ten(services: Services, example_client: ExampleClient) -> None:
     email = example_client.email()
     guesses = at_once([lambda: log_in(services, email, "a wrong guess")] * 100)
@@ -88,6 +89,7 @@ def test_the_right_password_among_too_many_guesses_is_not_revealed(
     assert is_open(services, log_in(services, email, address="192.0.2.2"))
 
 
+@pytest.mark.both_databases
 def test_right_passwords_use_up_nothing_and_forgive_earlier_mistakes(
     services: Services, example_client: ExampleClient
 ) -> None:
@@ -142,6 +144,7 @@ def test_an_unknown_users_password_costs_what_a_known_ones_does(monkeypatch: pyt
     assert not passwords.matches(PASSWORD, None)
 
 
+@pytest.mark.both_databases
 def test_many_passwords_at_once_take_the_memory_of_a_few() -> None:
     # 24 hashes at a time would take 456 MiB, and keep them.
     measure = """
@@ -175,6 +178,7 @@ def test_every_login_stands_in_the_trail(services: Services, example_client: Exa
     assert actions(None) == ["login.failed"]
 
 
+@pytest.mark.both_databases
 def test_of_many_who_use_one_refresh_token_at_once_one_wins_and_the_login_ends(
     services: Services, example_client: ExampleClient
 ) -> None:

@@ -171,6 +171,7 @@ def test_a_key_that_expires_is_mailed_and_reported_seven_days_and_one_day_before
     ]
 
 
+@pytest.mark.both_databases
 def test_an_expiry_that_is_changed_is_reported_again_and_two_workers_report_it_once(
     services: Services, client: ExampleClient, clock: MovableClock
 ) -> None:

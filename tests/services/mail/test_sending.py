@@ -32,7 +32,7 @@ def client(services: Services) -> ExampleClient:
 
 def invite(services: Services, client: ExampleClient, email: str = ANN, *, shows_link: bool = False) -> str | None:
     request = InvitePerson(email, "viewer", shows_link)
-    return services.team.invite(request, client.at_console()).token
+    return services.people.invite(request, client.at_console()).token
 
 
 def link_in(mail_server: MailServer, recipient: str = ANN) -> str:
@@ -86,10 +86,10 @@ def test_a_mailed_link_changes_no_one_and_a_shown_one_adds_who_saw_it(
     assert services.password_links.email_of(str(shown)) == ANN
     choose(mailed, NEW_PASSWORD, NOBODY)
     assert User.get_by_id(ann.id).password_seen_by is None
-    shown = services.team.new_link(ann.id, client.at_console(), shows_link=True).token
+    shown = services.people.new_link(ann.id, client.at_console(), shows_link=True).token
     choose(str(shown), NEW_PASSWORD, NOBODY)
     assert User.get_by_id(ann.id).password_seen_by == {inviter}
-    services.team.new_link(ann.id, client.at_console())
+    services.people.new_link(ann.id, client.at_console())
     send_mails()
     choose(link_in(mail_server), NEW_PASSWORD, NOBODY)
     assert User.get_by_id(ann.id).password_seen_by == {inviter}, "a link by mail takes no one away"
@@ -107,7 +107,7 @@ def test_a_link_that_was_replaced_is_not_mailed(
 ) -> None:
     invite(services, client)
     ann = User.get(User.email == ANN)
-    services.team.new_link(ann.id, client.at_console())
+    services.people.new_link(ann.id, client.at_console())
     send_mails()
     (mail,) = mail_server.of(ANN)
     assert mail["Subject"] == "Choose a new password for acme"
@@ -271,16 +271,16 @@ def test_one_person_is_sent_five_links_in_an_hour(
     invite(services, client)
     ann = User.get(User.email == ANN).id
     for _ in range(4):
-        services.team.new_link(ann, client.at_console())
+        services.people.new_link(ann, client.at_console())
     changed_at = User.get_by_id(ann).updated_at
     with pytest.raises(ServiceError) as refused:
-        services.team.new_link(ann, client.at_console())
+        services.people.new_link(ann, client.at_console())
     assert refused.value.code is Code.RATE_LIMIT_EXCEEDED
     assert (Mail.select().count(), User.get_by_id(ann).updated_at) == (5, changed_at)
-    assert services.team.new_link(ann, client.at_console(), shows_link=True).token
+    assert services.people.new_link(ann, client.at_console(), shows_link=True).token
     invite(services, client, "ben@acme.example")
     clock.advance(3601)
-    services.team.new_link(ann, client.at_console())
+    services.people.new_link(ann, client.at_console())
 
 
 def test_names_with_line_breaks_begin_no_header(
@@ -329,7 +329,7 @@ def test_a_person_who_was_disabled_after_the_mail_was_written_gets_none(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
 ) -> None:
     invite(services, client)
-    services.team.set_active(User.get(User.email == ANN).id, False, client.at_console())
+    services.people.set_active(User.get(User.email == ANN).id, False, client.at_console())
     send_mails()
     assert mail_server.received == []
 

@@ -64,6 +64,7 @@ def test_the_database_refuses_to_edit_or_remove_a_version(services: Services) ->
         MenuVersion.delete().execute()
 
 
+@pytest.mark.both_databases
 def test_the_same_draft_published_by_many_at_once_is_one_version(services: Services) -> None:
     shop = Shop(services)
     services.menus.save_draft(SaveDraft("shop", shop_document(nodes={"bye": _BYE})), shop.call)

@@ -27,8 +27,8 @@ from ussd_server.services.bank.messages import (
 from ussd_server.services.clients.messages import CreateUser
 from ussd_server.services.incoming.messages import PutPaymentCode, ReturnIncoming, SetPrefix
 from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
-from ussd_server.services.settlement.messages import EndReview
-from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, open_review
+from ussd_server.services.processing.messages import EndReview
+from ussd_server.services.processing.outcomes import REVIEW_CONTRADICTION, open_review
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.services.ussd.messages import BeginSession
 

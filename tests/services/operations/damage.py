@@ -45,7 +45,7 @@ RULES = {
     "UNREPORTED": "was completed without an event of it, or has such an event and was not completed",
     "IN_NO_PAYOUT": "names a payout that does not have it as a row",
     "SAME_NAME": "has the name of another one",
-    "NOT_JUDGED": payouts.OTHER_THAN_JUDGED,
+    "NOT_JUDGED": payouts.OTHER_THAN_VALIDATED,
     "OTHER_EVENT": payouts.UNREPORTED,
     "UNDECIDED": history.UNDECIDED,
     "NO_REVIEW": history.UNREPORTED_REVIEW,

@@ -52,7 +52,7 @@ def a_delivery(services: Services, lease_token: str | None, clock: MovableClock)
 
 
 def claim(services: Services) -> list[str]:
-    return [claimed.id for claimed in services.settlement.claim(10)]
+    return [claimed.id for claimed in services.processing.claim(10)]
 
 
 def held_by(services: Services) -> str:
@@ -113,9 +113,9 @@ def test_a_worker_that_was_silent_and_lives_can_be_taken_over_from_again(
         payment = held_by(services)
         clock.advance(8)
         assert take_over(other) == 1
-        (claimed,) = other.settlement.claim(10)
+        (claimed,) = other.processing.claim(10)
         assert claimed.id == payment
-        other.settlement.advance(claimed)
+        other.processing.advance(claimed)
 
 
 def test_after_the_database_was_down_no_worker_takes_over_before_its_own_heartbeat(

@@ -169,7 +169,7 @@ def test_rules_are_confirmed_as_they_were_shown(staff: StaffedDesk) -> None:
 
 @pytest.mark.parametrize("leaves", ["disabled", "demoted"])
 def test_rules_wait_no_more_when_their_proposer_is_no_longer_an_owner(staff: StaffedDesk, leaves: str) -> None:
-    rules, team, proposer = staff.services.approval_rules, staff.services.team, staff.person("dan", "owner")
+    rules, team, proposer = staff.services.approval_rules, staff.services.people, staff.person("dan", "owner")
     set_rules(staff, *TWO_ABOVE_500)
     assert set_rules(staff, *ONE, by=proposer).proposed_approval_rules == ONE
     person = proposer.caller.user_id or ""
@@ -189,7 +189,7 @@ def test_a_second_mailbox_of_the_owner_confirms_no_rules(staff: StaffedDesk) -> 
 
     from ussd_server.services.clients.messages import InvitePerson
 
-    link = staff.services.team.invite(InvitePerson("second@acme.example", "owner"), staff.owner)
+    link = staff.services.people.invite(InvitePerson("second@acme.example", "owner"), staff.owner)
     second = replace(staff.owner, caller=replace(staff.owner.caller, user_id=link.person.user_id))
     set_rules(staff, *TWO_ABOVE_500)
     set_rules(staff, *ONE)

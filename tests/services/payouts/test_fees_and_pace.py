@@ -68,7 +68,7 @@ def test_a_row_whose_payee_cancelled_it_was_sent_and_counts_as_failed(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cancelled = ProviderAnswer(Outcome.FAILED, FailureCode.CANCELLED)
-    monkeypatch.setattr(desk.services.runtime.providers.get("sandbox"), "ask", lambda *_: cancelled)
+    monkeypatch.setattr(desk.services.runtime.providers.get("sandbox"), "send", lambda *_: cancelled)
     draft = desk.draft_of(1)
     desk.approve(draft)
     desk.work(1)
@@ -93,8 +93,8 @@ def test_payouts_are_released_in_turns_until_half_of_what_the_provider_takes_in_
         desk.tick()
         assert [unsent(each) for each in payouts] == [4, 4, 4, 4, 0]
         desk.clock.advance(2)
-    for claimed in desk.services.settlement.claim(4):
-        desk.services.settlement.advance(claimed)
+    for claimed in desk.services.processing.claim(4):
+        desk.services.processing.advance(claimed)
     assert sum(map(unsent, payouts)) == 12
     # Those that were sent are due again, to be queried.
     desk.clock.advance(1)

@@ -48,8 +48,8 @@ def test_a_limit_that_is_lowered_stops_the_rows_that_were_not_sent(staff: Staffe
     payout = staff.draft_of(3)
     staff.approve_as(payout, key)
     staff.tick()
-    (one,) = staff.services.settlement.claim(1)
-    staff.services.settlement.advance(one)
+    (one,) = staff.services.processing.claim(1)
+    staff.services.processing.advance(one)
     lower(staff, key, 100)
     staff.work(2)
     assert (staff.status(payout), sorted(staff.states(payout))) == (
@@ -75,6 +75,16 @@ def test_the_limit_of_a_key_counts_also_when_a_person_approves_last(staff: Staff
     else:
         assert code_of(lambda: staff.approve_as(payouts[1], staff.admin)) is Code.DAILY_LIMIT_REACHED
     assert holds(staff)
+
+
+def test_a_limit_that_a_key_gets_later_stops_what_a_person_approved_last(staff: StaffedDesk) -> None:
+    staff.services.approval_rules.set((ApprovalRule(0, 2),), staff.owner)
+    key, payout = staff.key("payouts:approve", "payouts:read"), staff.draft_of(3)
+    staff.approve_as(payout, key)
+    staff.approve_as(payout, staff.admin)
+    lower(staff, key, 299)
+    seen = staff.see(payout)
+    assert (seen.status.value, [each.by for each in seen.approvals]) == ("draft", [staff.admin.caller.user_id])
 
 
 def test_a_key_approves_nothing_that_it_could_not_pay_in_a_day(staff: StaffedDesk) -> None:

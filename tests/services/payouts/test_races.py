@@ -67,13 +67,13 @@ def test_of_an_approval_and_a_cancellation_in_any_order_the_cancellation_wins(de
 def test_a_row_is_sent_or_cancelled_while_the_worker_sends(desk: PayoutDesk, monkeypatch: Any) -> None:
     sandbox = desk.services.runtime.providers.get("sandbox")
     asked: list[str] = []
-    ask = sandbox.ask
+    ask = sandbox.send
 
     def counted(payment: Any, timeout_seconds: float) -> Any:
         asked.append(payment.provider_reference)
         return ask(payment, timeout_seconds)
 
-    monkeypatch.setattr(sandbox, "ask", counted)
+    monkeypatch.setattr(sandbox, "send", counted)
     for turn in range(_ROUNDS):
         asked.clear()
         draft = desk.draft_of(_ROWS, f"P{turn}")
@@ -111,7 +111,7 @@ def test_a_row_that_never_left_is_not_sent_after_its_payout_was_cancelled(desk: 
         return ProviderAnswer(Outcome.NOT_SENT)
 
     with monkeypatch.context() as away:
-        away.setattr(desk.services.runtime.providers.get("sandbox"), "ask", never_leaves)
+        away.setattr(desk.services.runtime.providers.get("sandbox"), "send", never_leaves)
         desk.tick()
         work(desk.services, desk.clock)
     assert (len(tried), desk.main()[1] > 0) == (1, True)

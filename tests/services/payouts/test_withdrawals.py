@@ -173,11 +173,11 @@ def test_the_approvals_of_a_person_who_left_are_withdrawn(staff: StaffedDesk, wa
     payout = staff.dated(_MONTH)
     staff.approve_as(payout, ben)
     if way == "team":
-        staff.services.team.set_active(person_of(ben), False, staff.owner)
+        staff.services.people.set_active(person_of(ben), False, staff.owner)
     elif way == "operator":
         staff.services.clients.set_user_active("ben@acme.example", False, OPERATOR)
     else:
-        staff.services.team.change_role(ChangeRole(person_of(ben), "developer"), staff.owner)
+        staff.services.people.change_role(ChangeRole(person_of(ben), "developer"), staff.owner)
     seen = staff.see(payout)
     assert (seen.status, "ben@acme.example" in (seen.withdrawal_reason or "")) == ("draft", True)
     assert AuditEvent.select().where(AuditEvent.action == "payout.approval_withdrawn").count() == 1
@@ -214,9 +214,9 @@ def test_what_began_to_leave_goes_on_and_the_rest_is_cancelled(staff: StaffedDes
     payout = staff.draft_of(40)
     staff.approve(payout)
     staff.tick()
-    first = staff.services.settlement.claim(1)
+    first = staff.services.processing.claim(1)
     for claimed in first:
-        staff.services.settlement.advance(claimed)
+        staff.services.processing.advance(claimed)
     delete(staff, staff.approver)
     staff.work(3)
     states = staff.states(payout)
@@ -251,11 +251,11 @@ def test_a_row_that_did_not_leave_after_all_is_not_sent_again(
             delete(staff, staff.approver)
         return ProviderAnswer(Outcome.NOT_SENT)
 
-    claimed = staff.services.settlement.claim(2)
+    claimed = staff.services.processing.claim(2)
     with monkeypatch.context() as away:
-        away.setattr(staff.services.runtime.providers.get("sandbox"), "ask", never_leaves)
+        away.setattr(staff.services.runtime.providers.get("sandbox"), "send", never_leaves)
         for each in claimed:
-            staff.services.settlement.advance(each)
+            staff.services.processing.advance(each)
     staff.work(3)
     assert (len(asked), set(staff.states(payout)) <= {"cancelled", "ready"}, staff.main()) == (2, True, _FULL)
     assert check_everything(vault=staff.services.runtime.vault) == []
@@ -296,7 +296,7 @@ def test_other_payouts_and_other_rights_are_left_alone(staff: StaffedDesk) -> No
     staff.approve(by_key)
     change(staff, staff.approver, name="renamed")
     delete(staff, staff.key("payouts:approve"))
-    staff.services.team.change_role(ChangeRole(person_of(staff.admin), "owner"), staff.owner)
+    staff.services.people.change_role(ChangeRole(person_of(staff.admin), "owner"), staff.owner)
     assert [staff.status(by_admin), staff.status(by_key)] == ["approved", "approved"]
     delete(staff, staff.approver)
     assert [staff.status(by_admin), staff.status(by_key)] == ["approved", "draft"]
@@ -355,7 +355,7 @@ def test_an_approval_at_the_moment_a_person_is_disabled_never_outlives_it(staff:
     for turn in range(4):
         payout, ben = staff.draft_of(12, f"P{turn}"), staff.person(f"ben{turn}")
         approve = partial(staff.payouts.approve, ApprovePayout(payout.payout_id), ben)
-        disable_person = partial(staff.services.team.set_active, person_of(ben), False, staff.owner)
+        disable_person = partial(staff.services.people.set_active, person_of(ben), False, staff.owner)
         approved, disabled = at_once(approve, disable_person)
         assert (approved in (None, Code.INSUFFICIENT_SCOPE), disabled) == (True, None)
         assert (staff.status(payout), staff.main()) == ("draft", _FULL)

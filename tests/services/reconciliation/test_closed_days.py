@@ -21,9 +21,9 @@ from ussd_server.services.incoming.messages import (
     PutPaymentCode,
     SetPrefix,
 )
+from ussd_server.services.processing.messages import EndReview
+from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.reconciliation.messages import CloseDay, ClosedDayView, CoverDays, EndDifference, UndoImport
-from ussd_server.services.settlement.messages import EndReview
-from ussd_server.services.settlement.outcomes import open_review
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
 

@@ -94,10 +94,10 @@ class Day:
 
     def work(self, seconds: float, step: float = 1) -> None:
         """Let time pass for the worker and the stand-in."""
-        settlement, passed = self.services.settlement, 0.0
+        processor, passed = self.services.processing, 0.0
         while passed < seconds:
-            for transaction_id in settlement.claim(100):
-                settlement.advance(transaction_id)
+            for transaction_id in processor.claim(100):
+                processor.advance(transaction_id)
             self.clock.advance(step)
             self.stand_in.advance(step)
             passed += step

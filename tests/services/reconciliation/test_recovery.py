@@ -190,12 +190,12 @@ def test_while_money_is_held_nothing_is_created_or_sent_and_everything_is_read(
         assert (refused.value.code, refused.value.retry_after_seconds) == (Code.SERVICE_UNAVAILABLE, 60)
         assert "nothing was recorded" in refused.value.message
         assert held.transactions.create(known, client).replayed
-        assert held.settlement.claim(10) == []
+        assert held.processing.claim(10) == []
         assert len(held.transactions.list(ListTransactions(), client).items) == 2
         deposit(held, client, 1, "an operator's deposit")
         Transaction.update(asked_at=clock.now(), status="submitted").where(
             Transaction.id == sent.transaction_id
         ).execute()
-        assert [row.id for row in held.settlement.claim(10)] == [sent.transaction_id], "it may have been sent: enquire"
+        assert [row.id for row in held.processing.claim(10)] == [sent.transaction_id], "it may have been sent: enquire"
     finally:
         held.close()

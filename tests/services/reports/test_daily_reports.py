@@ -24,6 +24,7 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, bounds_of_day
 
 
+@pytest.mark.both_databases
 def test_a_process_makes_four_reports_at_a_time_and_two_of_a_client(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:

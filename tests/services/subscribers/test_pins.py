@@ -16,7 +16,7 @@ from tests.support.shop import CODE, OPERATOR, Shop, client_call
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
 from ussd_server.gateways.messages import GatewayRequest
-from ussd_server.menus.engine.actions import PinAction, PinJudged, PinVerdict
+from ussd_server.menus.engine.actions import PinAction, PinChecked, PinVerdict
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.sending import Event
@@ -71,12 +71,12 @@ class GatewayPhone:
         return self._services.gateways.answer(adapter, secret, GatewayRequest("POST", body=body), "r").body.decode()
 
 
-def judge(services: Services, shop: Shop, act: str, pin: str, number: str = NUMBER, mode: str = "") -> PinJudged:
+def judge(services: Services, shop: Shop, act: str, pin: str, number: str = NUMBER, mode: str = "") -> PinChecked:
     """What becomes of a PIN in a step of its own."""
     mode = mode or ("ask" if act == "old" else "choose")
     tried = PinTry(shop.client_id, number, f"step-{next(_SESSIONS)}")
-    judged = services.subscriber_pins.judge(PinAction("pin", act, mode, 3, pin), tried)
-    assert isinstance(judged, PinJudged)
+    judged = services.subscriber_pins.answer(PinAction("pin", act, mode, 3, pin), tried)
+    assert isinstance(judged, PinChecked)
     return judged
 
 
@@ -124,7 +124,11 @@ def test_a_number_is_locked_for_an_hour_and_the_next_time_for_a_day(
     assert judge(services, shop, "new", PIN).verdict is PinVerdict.RIGHT
     for hours in (1, 24, 24):
         tries = [judge(services, shop, "old", WRONG) for _ in range(3)]
-        assert tries == [PinJudged(PinVerdict.WRONG, 2), PinJudged(PinVerdict.WRONG, 1), PinJudged(PinVerdict.LOCKED)]
+        assert tries == [
+            PinChecked(PinVerdict.WRONG, 2),
+            PinChecked(PinVerdict.WRONG, 1),
+            PinChecked(PinVerdict.LOCKED),
+        ]
         assert judge(services, shop, "old", PIN).verdict is PinVerdict.LOCKED
         event = Event.select().where(Event.type == "subscriber.pin_locked").order_by(Event.id.desc()).get()
         assert event.payload["phone_number"] == NUMBER
@@ -157,11 +161,11 @@ def test_wrong_pins_count_in_every_conversation_and_the_right_one_sets_the_count
 def test_a_step_that_is_done_again_after_a_crash_counts_once(services: Services, shop: Shop) -> None:
     chosen = PinTry(shop.client_id, NUMBER, "first")
     for _ in range(2):
-        kept = services.subscriber_pins.judge(PinAction("pin", "new", "choose", 3, PIN), chosen)
-        assert kept == PinJudged(PinVerdict.RIGHT)
+        kept = services.subscriber_pins.answer(PinAction("pin", "new", "choose", 3, PIN), chosen)
+        assert kept == PinChecked(PinVerdict.RIGHT)
     again = PinTry(shop.client_id, NUMBER, "again")
     for _ in range(5):
-        assert services.subscriber_pins.judge(PinAction("pin", "old", "ask", 3, WRONG), again) == PinJudged(
+        assert services.subscriber_pins.answer(PinAction("pin", "old", "ask", 3, WRONG), again) == PinChecked(
             PinVerdict.WRONG, 2
         )
     assert judge(services, shop, "new", NEW_PIN).verdict is PinVerdict.LOCKED
@@ -201,7 +205,7 @@ def test_a_hundred_pins_at_once_hold_up_no_login_and_more_of_one_client_are_refu
     services: Services, shop: Shop
 ) -> None:
     judge(services, shop, "new", PIN)
-    places = [services.subscriber_pins._places.place(shop.client_id) for _ in range(64)]
+    places = [services.subscriber_pins._permits.permit(shop.client_id) for _ in range(64)]
     for place in places:
         place.__enter__()
     assert "did not work" in GatewayPhone(shop).enters("3", PIN)

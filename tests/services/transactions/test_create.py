@@ -23,7 +23,7 @@ from tests.support.eventually import eventually
 from tests.support.money import a_client, agree_fee, balances, deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import (
-    DATABASE_TROUBLE,
+    DATABASE_ERRORS,
     GroupCommit,
     close_connections,
     release_connection,
@@ -287,7 +287,7 @@ def test_a_connection_that_is_cut_loses_nothing_that_was_answered(services: Serv
             kind = ("collection", "disbursement")[number % 2]
             try:
                 created = services.transactions.create(request(kind, shillings=10, reference=f"{name} {number}"), call)
-            except DATABASE_TROUBLE as trouble:
+            except DATABASE_ERRORS as trouble:
                 troubles.append(trouble)
                 close_connections()
             else:

@@ -290,7 +290,7 @@ def test_every_change_lists_the_entries_that_it_made(desk: Desk, provider: FakeP
     provider.asked = [FAILURE]
     deposit(desk.services, desk.call, 5000, "again")
     failed = desk.services.transactions.create(request("disbursement", reference="2"), desk.call)
-    desk.settlement.advance(desk.settlement.claim(1)[0])
+    desk.processing.advance(desk.processing.claim(1)[0])
     released = {("main", 500_000, "amount_released")}
     assert entries(desk, failed.transaction.transaction_id) == {"created": reserved, "failed": released}
 

@@ -41,10 +41,10 @@ def test_client_kind_and_every_part_of_a_name_count(services: Services) -> None:
         references.of_reference(CLIENT, disbursement, "a"),
         references.of_reference(CLIENT, TransactionType.REFUND, "a"),
         references.of_reference(CLIENT, collection, 'a", "b'),
-        references.of_place(CLIENT, collection, ("a", "b"), 1),
-        references.of_place(CLIENT, collection, ("a", "b"), 2),
-        references.of_place(CLIENT, collection, ("ab", ""), 1),
-        references.of_place(CLIENT, collection, ('a", "b',), 1),
+        references.of_menu_step(CLIENT, collection, ("a", "b"), 1),
+        references.of_menu_step(CLIENT, collection, ("a", "b"), 2),
+        references.of_menu_step(CLIENT, collection, ("ab", ""), 1),
+        references.of_menu_step(CLIENT, collection, ('a", "b',), 1),
     ]
     assert len(set(names)) == len(names)
 

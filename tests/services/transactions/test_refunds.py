@@ -22,7 +22,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.providers.sandbox.adapter import SandboxProvider
-from ussd_server.services.settlement.messages import EndReview
+from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
     CreateRefund,
@@ -61,7 +61,9 @@ class Till:
         """What the provider reports about a refund now."""
         now = self.clock.now()
         Transaction.update(asked_at=now - timedelta(seconds=1)).where(Transaction.id == refund).execute()
-        self.services.settlement.conclude(refund, self.pace, answer, Source.POLL, now, self.row(refund).lease_token)
+        self.services.processing.apply_outcome(
+            refund, self.pace, answer, Source.POLL, now, self.row(refund).lease_token
+        )
         release_connection()
 
     def row(self, transaction_id: str) -> Transaction:
@@ -236,13 +238,13 @@ def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
     deposit(services, context, 5000)
     late = services.transactions.create(request("disbursement", "+256770000009"), context).transaction.transaction_id
     pace = services.runtime.providers.get("sandbox").pace  # type: ignore[union-attr]
-    services.settlement.conclude(late, pace, FAILURE, Source.POLL, clock.now())
+    services.processing.apply_outcome(late, pace, FAILURE, Source.POLL, clock.now())
     ids = {account.name: account.id for account in Account.select().where(Account.client_id == context.client_id)}
     release_connection()
     assert ids["provider:sandbox"] < ids["main"]
 
     def succeed() -> None:
-        services.settlement.conclude(late, pace, SUCCESS, Source.POLL, clock.now())
+        services.processing.apply_outcome(late, pace, SUCCESS, Source.POLL, clock.now())
         release_connection()
 
     with ExitStack() as stack:

@@ -171,6 +171,7 @@ def test_a_server_that_is_too_slow_leads_where_the_menu_says(services: Services,
         held.set()
 
 
+@pytest.mark.both_databases
 def test_a_step_that_asks_the_outside_is_done_by_one_of_many(services: Services, client_server: HTTPServer) -> None:
     asked = []
 
@@ -269,6 +270,7 @@ def test_a_first_step_of_a_worker_that_died_begins_anew(services: Services, cloc
     assert UssdSession.select().where(UssdSession.status == "active").count() == 1
 
 
+@pytest.mark.both_databases
 def test_a_step_is_waited_for_and_its_answer_shared(services: Services, clock: MovableClock) -> None:
     shop = Shop(services)
     session = dial(shop, "1")
@@ -321,7 +323,7 @@ def test_no_more_steps_than_a_clients_places_wait_for_others(
     assert enter()
     assert step()
     with monkeypatch.context() as full:
-        full.setattr(Bulkhead, "place", lambda *_: nullcontext(False))
+        full.setattr(Bulkhead, "permit", lambda *_: nullcontext(False))
         assert (enter(), step(), step(b"=b&")) == (0, 0, 0)
     assert enter()
 

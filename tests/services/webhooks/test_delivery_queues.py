@@ -162,6 +162,7 @@ def test_a_sender_that_comes_back_too_late_changes_nothing(services: Services, c
     assert (len(receiver.calls), delivery.status, delivery.attempts) == (2, "delivered", 1)
 
 
+@pytest.mark.both_databases
 def test_side_by_side_claims_never_give_one_delivery_to_two(services: Services) -> None:
     call = a_client()
     with Receiver() as receiver:

@@ -47,9 +47,9 @@ def test_events_of_one_object_are_listed_in_their_order_though_processes_differ_
 ) -> None:
     call = a_client()
     services.transactions.create(request(), call)
-    (claimed,) = services.settlement.claim(1)
+    (claimed,) = services.processing.claim(1)
     clock.advance(-0.1)
-    services.settlement.advance(claimed)
+    services.processing.advance(claimed)
     assert [event.sequence for event in services.events.list(ListEvents(), call).items] == [3, 2, 1]
 
 

@@ -20,10 +20,10 @@ from ussd_server.services.gates import receipts
 from ussd_server.services.gates.receipts import ClaimOutcome
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.payouts import approval, withdrawals
+from ussd_server.services.processing import outcomes, provider_answers, settlement
+from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.reconciliation import closed_days
 from ussd_server.services.reconciliation.days.coverage import Coverage
-from ussd_server.services.settlement import outcomes, provider_answers, settlement
-from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.create import ProviderReferences, TransactionCreator
 from ussd_server.services.transactions.history import batch_of
 from ussd_server.services.webhooks import deliveries, relay
@@ -56,12 +56,12 @@ def _answers_read_as(outcome: Outcome, answer: ProviderAnswer) -> Plant:
 
 def _failure_is_final() -> Any:
     """Nothing is enquired after a failure."""
-    conclude = Settlement.conclude
+    conclude = PaymentProcessor.apply_outcome
 
-    def without_late_check(self: Settlement, transaction_id: str, pace: Any, *rest: Any) -> None:
+    def without_late_check(self: PaymentProcessor, transaction_id: str, pace: Any, *rest: Any) -> None:
         conclude(self, transaction_id, replace(pace, late_check_after=0.0), *rest)
 
-    return patch.object(Settlement, "conclude", without_late_check)
+    return patch.object(PaymentProcessor, "apply_outcome", without_late_check)
 
 
 def _lease_outlives_its_call() -> Any:
@@ -130,7 +130,7 @@ def _menus_pay_beyond_limits() -> Any:
 def _payouts_have_no_limit() -> Any:
     """A payout does not know the daily limit of the key that approved it, nor does the database."""
     return _together(
-        patch.object(approval, "limiting_key", lambda key_ids: ([*key_ids][-1], None)),
+        patch.object(approval, "limiting_key", lambda key_ids: (None, None)),
         patch.object(sqlite, "_OVERSPENT", "SELECT 1 WHERE ? IS NULL"),
     )
 

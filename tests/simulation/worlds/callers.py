@@ -19,14 +19,14 @@ from tests.support.money import call_with_key
 from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE
+from ussd_server.database.unit_of_work import DATABASE_ERRORS
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.models.clients import Client
 from ussd_server.models.sending import Webhook
 from ussd_server.services.accounts.ledger import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
-from ussd_server.services.settlement.messages import Callback
+from ussd_server.services.processing.messages import Callback
 from ussd_server.services.transactions.messages import CreateDeposit, CreateRefund, CreateTransaction, TransactionType
 from ussd_server.services.webhooks.messages import CreateWebhook
 from ussd_server.status import Code, ServiceError
@@ -95,7 +95,7 @@ class Callers:
         def serve() -> None:
             try:
                 services.callbacks.receive(Callback("mtn", secret, json.dumps({"reference": reference}).encode()))
-            except DATABASE_TROUBLE:
+            except DATABASE_ERRORS:
                 return
 
         self._scheduler.spawn(process, "callback", serve)
@@ -183,7 +183,7 @@ class Callers:
                 answers.append(work(services))
             except ServiceError as refusal:
                 answers.append({"refused": refusal.code.name})
-            except DATABASE_TROUBLE:
+            except DATABASE_ERRORS:
                 return
             except Exception as mistake:
                 self._note("mistake", error=repr(mistake)[:300], step=incident.kind)

@@ -92,7 +92,7 @@ class SimulatedProvider:
         self._scheduler, self._seed, self._note = scheduler, seed, note
         self._calls: Counter[tuple[str, str]] = Counter()
 
-    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Take a payment, or lose it."""
         rng, mood = self._mood("ask", payment, _ASK_MOODS)
         self._scheduler.point("before the payment is sent")
@@ -121,7 +121,7 @@ class SimulatedProvider:
         self._scheduler.point("after the payment is sent")
         return answer
 
-    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def query_status(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """What the book says, or silence."""
         rng, mood = self._mood("enquiry", payment, _ENQUIRY_MOODS)
         self._scheduler.point("before the enquiry")

@@ -30,8 +30,8 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models import operations
 from ussd_server.services.operations.book_check.check import check_ranges
+from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.reconciliation.messages import ReconcileStatement, Reconciliation
-from ussd_server.services.settlement.messages import EndReview
 from ussd_server.status import ServiceError
 
 # After the bad days: long enough for the last repeat of a webhook and the slowest enquiry.

@@ -9,7 +9,7 @@ from typing import TypeVar
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, shipped_sample, sow, text_of
+from ussd_server.cli.clients.seeds import ImportedRow, Row, import_rows, read_rows, shipped_sample, text_of
 from ussd_server.cli.commands import group, show, show_lines
 from ussd_server.cli.names import client_named, sample_or_file_argument
 from ussd_server.context import operator_context
@@ -106,10 +106,10 @@ def seed(file: Path | None) -> None:
     rows = read_rows(path, ["name"], ["id", "email", "role", "password"])
     services(settings)  # which may be a new one
     migrate()
-    sow(rows, _plant, shown=None if file else "password")
+    import_rows(rows, _import_row, shown=None if file else "password")
 
 
-def _plant(row: Row) -> SeededRow:
+def _import_row(row: Row) -> ImportedRow:
     context = operator_context()
     name, client_id = text_of(row, "name"), text_of(row, "id") or None
     client = _find(lambda: services().clients.find(name, context))
@@ -121,19 +121,19 @@ def _plant(row: Row) -> SeededRow:
         raise ValueError(f"id: The client {name} has the id {client.client_id}.")
     made = {"client": client.name, "client_id": client.client_id}
     if "email" not in row:
-        return SeededRow(outcome, made)
+        return ImportedRow(outcome, made)
     email, role, password = text_of(row, "email").lower(), text_of(row, "role", "owner"), text_of(row, "password")
     made["email"] = email
     user = _find(lambda: services().clients.find_user(email, context))
     if user is None:
         chosen = password or new_password()
         services().clients.create_user(CreateUser(client.client_id, email, role, chosen), context)
-        return SeededRow("created", made if password else {**made, "password": chosen})
+        return ImportedRow("created", made if password else {**made, "password": chosen})
     if (user.client_id, user.role) != (client.client_id, role):
         raise ValueError(f"email: {email} belongs to another client or has another role.")
     if password and not services().clients.has_password(email, password, context):
         raise ValueError(f"password: {email} has another one; `ussd-server users password` changes it.")
-    return SeededRow(outcome, made)
+    return ImportedRow(outcome, made)
 
 
 def _find(look: Callable[[], Found]) -> Found | None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, shipped_sample, sow, text_of
+from ussd_server.cli.clients.seeds import ImportedRow, Row, import_rows, read_rows, shipped_sample, text_of
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest, sample_or_file_argument
 from ussd_server.context import RequestContext, operator_context
@@ -205,10 +205,10 @@ def seed(file: Path | None) -> None:
     rows = read_rows(path, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
     services(settings)  # which may be a new one
     migrate()
-    sow(rows, _plant, shown=None if file else "apisecret")
+    import_rows(rows, _import_row, shown=None if file else "apisecret")
 
 
-def _plant(row: Row) -> SeededRow:
+def _import_row(row: Row) -> ImportedRow:
     client = services().clients.find(text_of(row, "client"), operator_context())
     scopes = row.get("scopes")
     if isinstance(scopes, str):
@@ -223,7 +223,7 @@ def _plant(row: Row) -> SeededRow:
         expires_at=_moment(text_of(row, "expires_at")),
     )
     key = services().api_keys.import_key(request, operator_context())
-    return SeededRow(key.outcome, {"client": client.name, "apikey": key.apikey, "id": key.api_key_id})
+    return ImportedRow(key.outcome, {"client": client.name, "apikey": key.apikey, "id": key.api_key_id})
 
 
 def _moment(text: str) -> datetime | None:

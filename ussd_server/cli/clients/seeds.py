@@ -22,7 +22,7 @@ _SAMPLES = Path(demonstration.__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
-class SeededRow:
+class ImportedRow:
     """The result of a row: `outcome` is created, updated, unchanged or refused; `made` is printed."""
 
     outcome: str
@@ -67,28 +67,28 @@ def shipped_sample(name: str, settings: Settings) -> Path:
     return _SAMPLES / name
 
 
-def sow(rows: list[Row], plant: Callable[[Row], SeededRow], shown: str | None = None) -> None:
-    """Bring in every row by `plant`, print each result, and end with exit code 1 when a row was refused.
+def import_rows(rows: list[Row], import_row: Callable[[Row], ImportedRow], shown: str | None = None) -> None:
+    """Import every row by `import_row`, print each result, and end with exit code 1 when a row was refused.
 
     `shown` is a column that is printed beside the results, such as the password of the shipped list.
     """
     results = []
     with progress("rows") as show_rows:
         for row in rows:
-            sown = _try(plant, row)
-            if shown and sown.outcome != "refused":
-                sown.made[shown] = str(row[shown])
-            results.append(sown)
+            imported = _try(import_row, row)
+            if shown and imported.outcome != "refused":
+                imported.made[shown] = str(row[shown])
+            results.append(imported)
             show_rows(len(results))
     lines = [
-        f"Row {number}: {sown.outcome}  " + "  ".join(f"{name}: {value}" for name, value in sown.made.items())
-        for number, sown in enumerate(results, 1)
+        f"Row {number}: {imported.outcome}  " + "  ".join(f"{name}: {value}" for name, value in imported.made.items())
+        for number, imported in enumerate(results, 1)
     ]
     show(
-        [{"row": number, "outcome": sown.outcome, **sown.made} for number, sown in enumerate(results, 1)],
+        [{"row": number, "outcome": imported.outcome, **imported.made} for number, imported in enumerate(results, 1)],
         "\n".join(lines) or "The list is empty.",
     )
-    if any(sown.outcome == "refused" for sown in results):
+    if any(imported.outcome == "refused" for imported in results):
         raise SystemExit(1)
 
 
@@ -102,11 +102,11 @@ def text_of(row: Row, name: str, default: str = "") -> str:
     return value
 
 
-def _try(plant: Callable[[Row], SeededRow], row: Row) -> SeededRow:
+def _try(import_row: Callable[[Row], ImportedRow], row: Row) -> ImportedRow:
     try:
-        return plant(row)
+        return import_row(row)
     except (ServiceError, ValueError) as refusal:
-        return SeededRow("refused", {"reason": str(refusal)})
+        return ImportedRow("refused", {"reason": str(refusal)})
 
 
 def _csv_rows(text: str, required: Collection[str]) -> list[dict[str, Any]]:

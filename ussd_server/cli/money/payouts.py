@@ -44,7 +44,7 @@ def create(
     send_at: datetime | None,
     by: str,
 ) -> None:
-    """Make a draft of the rows in FILE (CSV or XLSX), and judge each row. Nothing is sent.
+    """Make a draft of the rows in FILE (CSV or XLSX), and validate each row. Nothing is sent.
 
     The same file again under the same reference is the same payout. The columns are phone_number, amount and reference,
     and where wanted name and description.

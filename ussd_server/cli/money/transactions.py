@@ -10,7 +10,7 @@ from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import Shillings, client_id_of, two_people
 from ussd_server.context import operator_context
-from ussd_server.services.settlement.messages import EndReview, ReviewHistory, ReviewItem
+from ussd_server.services.processing.messages import EndReview, ReviewHistory, ReviewItem
 from ussd_server.services.transactions.messages import OperatorRefund, TransactionChange
 from ussd_server.values import written_amount
 

@@ -12,7 +12,7 @@ from ussd_server.database.opening import connection_parts
 from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import PACKAGES, build_providers
-from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
+from ussd_server.redis.client import REDIS_ERRORS, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.key_ring import Keyring, Vault
 from ussd_server.security.secrets_file import is_private
 from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
@@ -140,7 +140,7 @@ def _redis(settings: Settings) -> DoctorFinding:
         client.ping()
     except ValueError as refusal:
         return DoctorFinding("Redis", str(refusal), "Correct USSD_REDIS_URL.")
-    except REDIS_TROUBLE:
+    except REDIS_ERRORS:
         return DoctorFinding("Redis", "it does not answer", mend)
     if settings.redis_url.startswith("redis+sentinel:") and accepts_writes_alone(client):
         mend = "Set min-replicas-to-write 1 and min-replicas-max-lag 10 on all its servers (docs/OPERATIONS.md)."

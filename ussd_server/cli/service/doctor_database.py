@@ -68,10 +68,10 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
         yield DoctorFinding("database", str(refusal), mend)
         return
     except PeeweeException as error:
-        trouble = explain(error)
-        if trouble is None:
+        fault = explain(error)
+        if fault is None:
             raise
-        yield DoctorFinding("database", f"the {kind} database {trouble.found}", trouble.mend)
+        yield DoctorFinding("database", f"the {kind} database {fault.found}", fault.mend)
         return
     finally:
         close_connections()

@@ -139,8 +139,26 @@ function nameOf(element) {
   return element.id || element.getAttribute("href") || element.dataset.copy || element.textContent;
 }
 
+// What is wrong with a form goes beside the field that it names, and into sight.
+function showProblem() {
+  const notice = document.querySelector('main .notice[role="alert"]');
+  if (!notice) return;
+  const name = notice.dataset.field;
+  const field = name && document.querySelector(`form[method="post"] label [name="${CSS.escape(name)}"]:not([type="radio"], [type="checkbox"])`);
+  if (!field) return void notice.scrollIntoView({ block: "nearest" });
+  notice.querySelector("span")?.remove();
+  const problem = Object.assign(document.createElement("span"), { id: "field-error", className: "field-error", textContent: notice.textContent });
+  problem.setAttribute("role", "alert");
+  field.closest("label").append(problem);
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", problem.id);
+  field.focus();
+  notice.remove();
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   showCopyButtons(document);
+  showProblem();
   showLine(location.hash);
   const name = sessionStorage.getItem("focused");
   sessionStorage.removeItem("focused");

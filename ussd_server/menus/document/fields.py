@@ -13,6 +13,7 @@ from ussd_server.menus.document.templates import LocalizedText, Template, compil
 from ussd_server.menus.document.variables import Variable
 
 _UNITS_OF_AN_OBJECT = 20
+_UNITS_OF_AN_UNKNOWN_FIELD = 12
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}", re.ASCII)
 
 
@@ -72,6 +73,7 @@ class DocumentFields:
         absent = sorted(self._read_names - self._raw.keys())
         for name in self._raw:
             if name not in self._read_names:
+                self.reading.spend(_UNITS_OF_AN_UNKNOWN_FIELD)
                 known = ", ".join(f"`{each}`" for each in sorted(self._read_names))
                 spelling = self.reading.spelling
                 suggestion = spelling.nearest(name, absent) or spelling.nearest(name, sorted(self._read_names))

@@ -158,7 +158,7 @@ class PinVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PinJudged:
+class PinChecked:
     """The result of a PIN entry; `left` counts the tries that are left after a wrong one."""
 
     verdict: PinVerdict
@@ -172,7 +172,7 @@ class Failed:
     timed_out: bool = False
 
 
-ActionOutcome = Paid | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | PinJudged | Failed
+ActionOutcome = Paid | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | PinChecked | Failed
 
 
 def action_of(node: ActionNode, scope: Scope, language: str, confirmation: str | None) -> MenuAction | None:

@@ -50,7 +50,7 @@ from ussd_server.menus.engine.navigator import (
     State,
     Turn,
 )
-from ussd_server.menus.engine.pins import conclude_pin, enter_pin
+from ussd_server.menus.engine.pins import apply_pin_outcome, enter_pin
 from ussd_server.menus.engine.resumption import leave_interlude
 from ussd_server.menus.engine.views import items_of
 from ussd_server.menus.phrases import phrase
@@ -112,7 +112,7 @@ def enter_masked(document: Document, state: State, channel: DisplayOptions, entr
 def resume(document: Document, state: State, outcome: ActionOutcome, channel: DisplayOptions = STANDARD) -> Turn:
     """Continue after the action of `state`, with its outcome."""
     navigator = Navigator(document, channel)
-    turn = _conclude(navigator, state, outcome)
+    turn = _apply_outcome(navigator, state, outcome)
     if state.ahead is not None and _stops_fast_forward(turn.action) and state.back:
         turn = navigator.go_back(state)
         return replace(turn, state=replace(turn.state, ahead=None))
@@ -247,7 +247,7 @@ def _unconfirmed(state: State) -> State:
     return replace(state, confirmation=None)
 
 
-def _conclude(navigator: Navigator, state: State, outcome: ActionOutcome) -> Turn:
+def _apply_outcome(navigator: Navigator, state: State, outcome: ActionOutcome) -> Turn:
     node = navigator.document.nodes[state.node]
     match node, outcome:
         case PayNode(), Paid(accepted=True):
@@ -258,7 +258,7 @@ def _conclude(navigator: Navigator, state: State, outcome: ActionOutcome) -> Tur
             # It is not known whether the payment was created, so the screen must not say that it failed.
             return navigator.say(state, phrase("payment_processing", state.language), ends=True)
         case PinNode(), _:
-            return conclude_pin(navigator, state, node, outcome)
+            return apply_pin_outcome(navigator, state, node, outcome)
         case HandoverNode(), HandedOver(text=text, ends=ends):
             return navigator.say(state, _cleaned(text), ends=ends)
         case BalanceNode(), BalanceFound(available_cents=cents):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ussd_server.menus.document.nodes import PinNode
-from ussd_server.menus.engine.actions import ActionOutcome, PinAction, PinJudged, PinVerdict
+from ussd_server.menus.engine.actions import ActionOutcome, PinAction, PinChecked, PinVerdict
 from ussd_server.menus.engine.navigator import Navigator, State, Turn
 from ussd_server.menus.phrases import phrase
 
@@ -41,9 +41,9 @@ def is_simple(pin: str) -> bool:
     return len(set(pin)) == 1 or pin in _RISING
 
 
-def conclude_pin(navigator: Navigator, state: State, node: PinNode, outcome: ActionOutcome) -> Turn:
+def apply_pin_outcome(navigator: Navigator, state: State, node: PinNode, outcome: ActionOutcome) -> Turn:
     """Continue after the PIN was looked at, checked or kept."""
-    if not isinstance(outcome, PinJudged):
+    if not isinstance(outcome, PinChecked):
         return navigator.end_with_error(state)
     match outcome.verdict:
         case PinVerdict.OPEN:

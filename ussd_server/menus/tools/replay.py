@@ -27,7 +27,7 @@ from ussd_server.menus.engine.actions import (
     Paid,
     PayAction,
     PinAction,
-    PinJudged,
+    PinChecked,
     PinVerdict,
     SmsAction,
     SmsQueued,
@@ -117,7 +117,7 @@ class _Replayer:
         self._draft, self._past, self._first = draft, past, first
         self._values = _values_shown(past)
         self._state: State | None = None
-        self._judged: PinJudged | None = None
+        self._checked: PinChecked | None = None
 
     def step(self, number: int) -> Turn:
         """Answer the entry of a turn; the first turn dials."""
@@ -154,23 +154,23 @@ class _Replayer:
         turns = []
         for entry in (first, other, "0" * node.length, ""):
             entered = enter(self._draft, state, entry, past.channel)
-            for judged in _judgements(node) if entered.action is not None else (PinJudged(PinVerdict.RIGHT),):
-                self._judged = judged
+            for checked in _possible_checks(node) if entered.action is not None else (PinChecked(PinVerdict.RIGHT),):
+                self._checked = checked
                 turns.append(self._finished(entered, number))
-        self._judged = None
+        self._checked = None
         shown = past.turns[number].screen
         return next((turn for turn in turns if turn.screen is not None and turn.screen.text == shown), turns[0])
 
-    def _judgement(self, action: PinAction, turn: PastTurn) -> PinJudged:
+    def _judgement(self, action: PinAction, turn: PastTurn) -> PinChecked:
         """Return what became of a PIN that was typed, or what was found when the node was reached."""
-        if action.act != "look" and self._judged is not None:
-            return self._judged
+        if action.act != "look" and self._checked is not None:
+            return self._checked
         node: Any = self._draft.nodes[action.node]
         if turn.node != action.node and turn.node == node.locked:
-            return PinJudged(PinVerdict.LOCKED)
+            return PinChecked(PinVerdict.LOCKED)
         if turn.node != action.node and turn.node == node.missing:
-            return PinJudged(PinVerdict.MISSING)
-        return PinJudged(PinVerdict.OPEN)
+            return PinChecked(PinVerdict.MISSING)
+        return PinChecked(PinVerdict.OPEN)
 
     def _finished(self, turn: Turn, number: int) -> Turn:
         return finish(self._draft, turn, lambda action: self._outcome(action, number), self._past.channel)
@@ -276,11 +276,11 @@ def _unfiltered(text: str, filters: tuple[str, ...]) -> Any:
     return text
 
 
-def _judgements(node: PinNode) -> list[PinJudged]:
+def _possible_checks(node: PinNode) -> list[PinChecked]:
     """Return everything that may become of a PIN that is checked or kept."""
-    wrong = [PinJudged(PinVerdict.WRONG, left) for left in range(1, node.tries)]
+    wrong = [PinChecked(PinVerdict.WRONG, left) for left in range(1, node.tries)]
     others = (PinVerdict.RIGHT, PinVerdict.LOCKED, PinVerdict.MISSING)
-    return [*(PinJudged(verdict) for verdict in others), *wrong]
+    return [*(PinChecked(verdict) for verdict in others), *wrong]
 
 
 def _whole(value: Any) -> int:

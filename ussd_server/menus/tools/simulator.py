@@ -24,7 +24,7 @@ from ussd_server.menus.engine.actions import (
     Paid,
     PayAction,
     PinAction,
-    PinJudged,
+    PinChecked,
     PinVerdict,
     SmsAction,
     SmsQueued,
@@ -176,27 +176,27 @@ class Simulator:
                     return HandedOver(str(reply.get("text", "")), bool(reply.get("ends", True)))
                 return Failed()
 
-    def _judge_pin(self, action: PinAction) -> PinJudged:
+    def _judge_pin(self, action: PinAction) -> PinChecked:
         number = self.facts.phone_number
         kept = self._pins.get(number)
         if action.mode == "choose" and kept is None:
             if action.act == "look":
-                return PinJudged(PinVerdict.OPEN)
+                return PinChecked(PinVerdict.OPEN)
         elif kept is None:
-            return PinJudged(PinVerdict.MISSING)
+            return PinChecked(PinVerdict.MISSING)
         elif self._is_locked or action.mode == "choose":
-            return PinJudged(PinVerdict.LOCKED)
+            return PinChecked(PinVerdict.LOCKED)
         if action.act == "look":
-            return PinJudged(PinVerdict.OPEN)
+            return PinChecked(PinVerdict.OPEN)
         if action.act == "new":
             self._pins[number] = action.pin
         elif action.pin != kept:
             self._wrong_pins += 1
             self._is_locked = self._wrong_pins >= action.tries
             verdict = PinVerdict.LOCKED if self._is_locked else PinVerdict.WRONG
-            return PinJudged(verdict, action.tries - self._wrong_pins)
+            return PinChecked(verdict, action.tries - self._wrong_pins)
         self._wrong_pins = 0
-        return PinJudged(PinVerdict.RIGHT)
+        return PinChecked(PinVerdict.RIGHT)
 
     def _pay(self, action: PayAction) -> ActionOutcome:
         if self.world.payments == "rejected":

@@ -15,7 +15,7 @@ from ussd_server.providers.http.tokens import AccessTokens
 
 
 class Breaker:
-    """Opens after `troubles_to_open` failures in a row; all durations are seconds.
+    """Opens after `failures_to_open` failures in a row; all durations are seconds.
 
     After `rest_seconds`, one call is let through as a probe: a good reply closes the breaker, a failure opens it for
     another rest. Why it is ours: docs/DECISIONS.md, 21.
@@ -23,15 +23,15 @@ class Breaker:
 
     def __init__(
         self,
-        troubles_to_open: int = 5,
+        failures_to_open: int = 5,
         rest_seconds: float = 15.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._troubles_to_open = troubles_to_open
+        self._failures_to_open = failures_to_open
         self._rest_seconds = rest_seconds
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._troubles = 0
+        self._failures = 0
         self._rests_until: float | None = None
 
     @property
@@ -54,11 +54,11 @@ class Breaker:
         """Count the result of a call."""
         with self._lock:
             if well:
-                self._troubles = 0
+                self._failures = 0
                 self._rests_until = None
                 return
-            self._troubles += 1
-            if self._troubles >= self._troubles_to_open:
+            self._failures += 1
+            if self._failures >= self._failures_to_open:
                 self._rests_until = self._monotonic() + self._rest_seconds
 
 

@@ -49,14 +49,14 @@ class HttpProvider(ABC, Generic[Access]):
         least_cents, most_cents = self._access.least_shillings * 100, min(self._access.most_shillings * 100, MOST_CENTS)
         return {each: Bounds(self._is_set_up_for(each), least_cents, most_cents) for each in Direction}
 
-    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Send the payment; an amount that the provider cannot move fails without a call."""
         shillings, rest_cents = divmod(payment.amount_cents, 100)
         if rest_cents or not self._access.least_shillings <= shillings <= self._access.most_shillings:
             return failed(FailureCode.AMOUNT_OUT_OF_BOUNDS, left_machine=False)
         return self._send(payment, time.monotonic() + timeout_seconds)
 
-    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def query_status(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Query the status of the payment."""
         return self._query_status(payment, time.monotonic() + timeout_seconds)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
+from ussd_server.redis.client import REDIS_ERRORS, RedisClient, connect
 from ussd_server.security.key_ring import DecryptionError, Vault
 
 _KEY = "provider:token:{}"
@@ -46,7 +46,7 @@ class SharedTokens:
 
     @cached_property
     def client(self) -> RedisClient:
-        """The client of Redis. Its first use may raise one of `REDIS_TROUBLE`."""
+        """The client of Redis. Its first use may raise one of `REDIS_ERRORS`."""
         return connect(self._url)
 
 
@@ -66,7 +66,7 @@ class SharedToken:
         try:
             client: Any = self._tokens.client
             encrypted, left_ms = client.get(self._key), client.pttl(self._key)
-        except REDIS_TROUBLE:
+        except REDIS_ERRORS:
             return None
         if encrypted is None or left_ms <= 0:
             return None
@@ -85,14 +85,14 @@ class SharedToken:
             try:
                 encrypted = self._vault.encrypt(content, "provider-token", self._name)
                 self._tokens.client.set(self._key, encrypted, px=left_ms)
-            except REDIS_TROUBLE:
+            except REDIS_ERRORS:
                 return
 
     def claim(self) -> bool:
         """Whether this process may fetch now; False while another one does."""
         try:
             return bool(self._tokens.client.set(self._claim_key, self._claim, nx=True, ex=_CLAIM_SECONDS))
-        except REDIS_TROUBLE:
+        except REDIS_ERRORS:
             return True
 
     def release(self) -> None:
@@ -100,5 +100,5 @@ class SharedToken:
         try:
             client: Any = self._tokens.client
             client.eval(_RELEASE, 1, self._claim_key, self._claim)
-        except REDIS_TROUBLE:
+        except REDIS_ERRORS:
             return

@@ -101,11 +101,11 @@ class SandboxProvider:
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
 
-    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """The answer to a request for this payment, however often it is repeated."""
         return self._answer(payment, _script(payment.phone_number).asked)
 
-    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+    def query_status(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """The status of this payment by now; a payment that was never sent is not found."""
         if payment.asked_at is None:
             return ProviderAnswer(Outcome.NOT_FOUND)

@@ -115,7 +115,7 @@ class StatementService:
         Raises what `get` raises, and SERVICE_UNAVAILABLE while too many files are being sent.
         """
         held = ExitStack()
-        if not held.enter_context(self._bulkhead.place(context.client_id)):
+        if not held.enter_context(self._bulkhead.permit(context.client_id)):
             raise ServiceError(
                 Code.SERVICE_UNAVAILABLE, "Too many files are being sent", retry_after_seconds=_RETRY_AFTER_SECONDS
             )

@@ -13,8 +13,8 @@ from io import BytesIO
 from typing import Any
 
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.clients import Client
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.models.clients import Client, is_client_active
 from ussd_server.models.ledger import BankAccount
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
@@ -45,10 +45,10 @@ from ussd_server.services.bank.settlement_rows import (
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.gates.receipts import BANK, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
+from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.signatures import UNSIGNED, is_row_signed
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.bookings import audit_payment, audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import append_change
@@ -74,7 +74,7 @@ class BankSettlementService:
     def __init__(
         self, runtime: Runtime, creator: TransactionCreator, balances: BalanceService, statements: StatementService
     ) -> None:
-        self._creator, self._receipts = creator, Receipts(runtime)
+        self._creator, self._receipts = creator, ReceiptWriter(runtime)
         self._balances = balances
         self._statements = statements
         self._clock, self._vault = runtime.clock, runtime.vault
@@ -102,13 +102,18 @@ class BankSettlementService:
         by, until = require_name(request.by), self._end_of(request.day)
         self._creator.gate.require_open()
         made = []
-        for row in _confirmed_accounts():
+        for client in [row.client for row in _confirmed_accounts()]:
             with unit_of_work():
-                lock_accounts(row.client_id, {MAIN_ACCOUNT})
-                cents = self._due_cents(row, until)
+                lock_accounts(client.id, {MAIN_ACCOUNT})
+                # Since the list was read, an owner may have stated another account, or the client was disabled.
+                confirmed = (BankAccount.client_id == client.id) & BankAccount.confirmed_at.is_null(False)
+                account = for_update(BankAccount.select().where(confirmed)).first()
+                if account is None or not is_client_active(client.id):
+                    continue
+                cents = self._due_cents(account, until)
                 if cents > 0:
-                    self._require_signed(row.client_id)
-                    made.append(self._reserve(_due(row, row.client, cents), by, context))
+                    self._require_signed(client.id)
+                    made.append(self._reserve(_due(account, client, cents), by, context))
         return tuple(made)
 
     def waiting(self, context: RequestContext) -> tuple[DueSettlement, ...]:

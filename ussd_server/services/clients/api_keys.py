@@ -42,9 +42,9 @@ from ussd_server.services.clients.keys.reader import (
     unread_keys,
 )
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
-from ussd_server.services.people import people_behind, present_role
 from ussd_server.services.roles import OPERATOR, may_give, widest_scopes
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.same_person import people_behind, present_role
 from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.services.ussd.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event

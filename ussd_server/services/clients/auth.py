@@ -12,7 +12,7 @@ from peewee import JOIN
 from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, SignedInPerson
 from ussd_server.database.tables import CompiledQuery, param
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection, unit_of_work
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, release_connection, unit_of_work
 from ussd_server.limits.networks import is_within, network_of
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.logs import Logger, trace_of
@@ -109,7 +109,7 @@ class LastUses:
                             last_used_address=address,
                             a_minute_before=moment - timedelta(minutes=1),
                         )
-        except DATABASE_TROUBLE:
+        except DATABASE_ERRORS:
             log.info("the last uses of keys could not be written")
             self._latest = noted | self._latest
         finally:

@@ -12,7 +12,7 @@ from ussd_server.models.clients import AuditEvent, Client, Login, User
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
-from ussd_server.services.clients.people import (
+from ussd_server.services.clients.people_rows import (
     checked_role,
     confirm_person,
     end_logins_of_user,

@@ -122,7 +122,7 @@ class UnseenChangeCount:
     def current(self) -> int | None:
         """Return the count, at most TRUST_SECONDS old; None while another thread takes longer to read it.
 
-        Raises one of `DATABASE_TROUBLE`.
+        Raises one of `DATABASE_ERRORS`.
         """
         self._count.refresh()
         # Read the age first: another thread may replace age and count between the two reads.
@@ -210,7 +210,7 @@ class KeyCache:
     def look_up(self, apikey: str, *, fresh: bool = False) -> FoundKey | None:
         """Return the key, or None when there is none. `fresh`, after a proof did not hold, reads the database.
 
-        Raises one of `DATABASE_TROUBLE`.
+        Raises one of `DATABASE_ERRORS`.
         """
         entry = self._entries.get(apikey)
         if entry is None and not may_be_apikey(apikey):

@@ -12,7 +12,7 @@ from ussd_server.security import passwords
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import ChangePassword, LogIn, LoginView, OpenLogin
-from ussd_server.services.clients.people import (
+from ussd_server.services.clients.people_rows import (
     end_logins_of_user,
     lacks_required_factor,
     moved_on,
@@ -193,17 +193,17 @@ class LoginService:
             if login is None or login.ended_at is not None or login.expires_at <= now:
                 return None
             user = User.get_by_id(login.user_id)
-            trouble = None
+            reason = None
             if login.refresh_number != claims.number:
-                trouble = "refresh_token_reused"
+                reason = "refresh_token_reused"
             elif not user.is_active or not is_client_active(login.client_id):
-                trouble = "disabled"
+                reason = "disabled"
             elif lacks_required_factor(user):
-                trouble = "factor_required"
-            if trouble:
-                end_logins(Login, Login.id == login.id, trouble, now)
+                reason = "factor_required"
+            if reason:
+                end_logins(Login, Login.id == login.id, reason, now)
                 write_audit_event(
-                    f"login.{trouble}",
+                    f"login.{reason}",
                     context,
                     now,
                     client_id=login.client_id,

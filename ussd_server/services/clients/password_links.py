@@ -12,7 +12,7 @@ from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import User, is_client_active
 from ussd_server.security.tokens import PasswordLinkClaims, Tokens
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.people import end_logins_of_user, moved_on
+from ussd_server.services.clients.people_rows import end_logins_of_user, moved_on
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email, hash_checked_password

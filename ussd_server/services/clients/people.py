@@ -1,95 +1,319 @@
-"""The rows of a client's people: what the operator and the team do alike, and what a change of a person ends."""
+"""A client's people, as its owners and admins keep them.
+
+An admin can neither change nor create owners. A client always keeps one active owner.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
 
-from peewee import IntegrityError
-
-from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import for_update
-from ussd_server.models.clients import Client, Login, User, UserFactor
+from ussd_server.context import APPROVE, RequestContext
+from ussd_server.database.tables import lock_row
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.clients import Client, User
+from ussd_server.models.keys import ApiKey
+from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.messages import OpenLogin
+from ussd_server.services.clients.messages import (
+    ChangeRole,
+    InvitePerson,
+    ListPeople,
+    OpenLogin,
+    PasswordLink,
+    PersonView,
+)
+from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
+from ussd_server.services.clients.people_rows import (
+    checked_role,
+    confirm_person,
+    end_links_shown_to,
+    end_logins_of_user,
+    insert_person,
+    moved_on,
+    open_logins,
+    set_person_active,
+)
+from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
+from ussd_server.services.pages import find_by_id, page_of
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
-from ussd_server.services.roles import PERMISSIONS
-from ussd_server.services.sign_in import end_logins
+from ussd_server.services.roles import PAGE_PERMISSIONS
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.same_person import (
+    MAKE,
+    ROLES_OF,
+    ids_of_same_person,
+    is_one_person,
+    people_behind,
+    present_role,
+    require_can_confirm,
+)
+from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id
+from ussd_server.values import is_id
+from ussd_server.wire import Page, view_of_row
 
-_MOST_LOGINS = 50
+MOST_PEOPLE = 500
 
-
-def checked_role(role: str) -> str:
-    """The role. INVALID_REQUEST for an unknown one."""
-    if role not in PERMISSIONS:
-        raise ServiceError(Code.INVALID_REQUEST, f"role: Must be one of {', '.join(PERMISSIONS)}.")
-    return role
+_REFUSAL = "Your role does not allow this."
+_OWNERS_ONLY = "Only an owner may do this to an owner, or make one."
+_LAST_OWNER = "A client keeps one active owner. Make another person owner first."
 
 
-def insert_person(now: datetime, **columns: Any) -> User:
-    """Insert an active person, in a unit of work. INVALID_REQUEST for an e-mail address that another person has."""
-    try:
-        return User.create(id=new_id(now), is_active=True, created_at=now, updated_at=now, **columns)
-    except IntegrityError:
-        raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to a user already.") from None
+class PeopleService:
+    """Lists, invites, changes and disables the people of the caller's client. Disabling has its effect at once."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens, self._outbox = runtime.clock, runtime.tokens, runtime.mail_outbox
+
+    def list(self, request: ListPeople, context: RequestContext) -> Page[PersonView]:
+        """One page of the client's people, newest first, without their logins."""
+        context.require("team:read", _REFUSAL)
+        rows = User.select().where(User.client_id == context.client_id)
+        found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens)
+        return Page(tuple(map(_view, found)), next_cursor)
+
+    def show(self, user_id: str, context: RequestContext) -> PersonView:
+        """One person with their open logins. NOT_FOUND for a person of another client."""
+        context.require("team:read", _REFUSAL)
+        row = _found(user_id, context.client_id)
+        others = ids_of_same_person(row.client_id, [row.id]) - {row.id}
+        emails = User.select(User.email).where(User.id.in_(others)).order_by(User.email)
+        view = _view(row, open_logins(row.id, self._clock.now()))
+        may_confirm = (
+            view.needs_confirmation
+            and context.may(APPROVE)
+            and not is_one_person(row.client_id, context.caller.user_id or "", row.id)
+        )
+        return replace(view, counts_as=tuple(each.email for each in emails), may_confirm=may_confirm)
+
+    def names(self, ids: Collection[str | None], context: RequestContext) -> Mapping[str, str]:
+        """E-mail addresses and API keys by the ids of people and keys. Unknown ids and other clients' are left out."""
+        context.require("team:read", _REFUSAL)
+        wanted = {each for each in ids if each and is_id(each)}
+        people = User.select().where(User.id.in_(wanted), User.client_id == context.client_id)
+        keys = ApiKey.select().where(ApiKey.id.in_(wanted), ApiKey.client_id == context.client_id)
+        return {row.id: row.email for row in people} | {row.id: f"API key {row.name or row.apikey}" for row in keys}
+
+    def count_unconfirmed(self, context: RequestContext) -> int:
+        """How many people with rights to payouts wait for a confirmation that the caller may give."""
+        if not context.may(APPROVE) or context.caller.user_id is None:
+            return 0
+        waits = User.invited_by.is_null(False) | User.password_seen_by.is_null(False)
+        of_client = (User.client_id == context.client_id) & User.is_active & User.role.in_(ROLES_OF[MAKE])
+        waiting = [row.id for row in User.select(User.id).where(of_client, waits)]
+        own = ids_of_same_person(context.client_id, [context.caller.user_id]) if waiting else frozenset()
+        return sum(person not in own for person in waiting)
+
+    def has_left(self, user_id: str, context: RequestContext) -> bool:
+        """Whether this is a person of the client who is disabled; False for all other ids."""
+        context.require("team:read", _REFUSAL)
+        gone = User.select().where(User.id == user_id, User.client_id == context.client_id, ~User.is_active)
+        return bool(gone.exists())
+
+    def who_may(self, grant: str, context: RequestContext, without: Collection[str]) -> tuple[str, ...]:
+        """E-mail addresses of the active people whose role has `grant`, except people whose ids are in `without`."""
+        context.require("team:read", _REFUSAL)
+        roles = [role for role, grants in PAGE_PERMISSIONS.items() if grant in grants]
+        people = User.select().where(User.client_id == context.client_id, User.role.in_(roles), User.is_active)
+        return tuple(row.email for row in people.order_by(User.email) if row.id not in without)
+
+    def invite(self, request: InvitePerson, context: RequestContext) -> PasswordLink:
+        """Make a person without a password, and a link to choose one, which is mailed or shown to the caller.
+
+        INVALID_REQUEST for an invalid e-mail address or role, and for more than 500 people; INSUFFICIENT_SCOPE where an
+        admin makes an owner; RATE_LIMIT_EXCEEDED after too many mails of an hour.
+        """
+        email, role = checked_email(request.email), checked_role(request.role)
+        now, is_shown = self._clock.now(), request.shows_link or not self._outbox.is_on
+        with self._changing(context, (role,)):
+            if User.select(User.id).where(User.client_id == context.client_id).count() >= MOST_PEOPLE:
+                raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
+            row = insert_person(
+                now,
+                client_id=context.client_id,
+                email=email,
+                password_hash=passwords.NONE_YET,
+                role=role,
+                link_seen_by=_behind_caller(context) if is_shown else None,
+                invited_by=_behind_caller(context),
+            )
+            write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
+            _ask_for_confirmation(row, self._outbox, context, now)
+            return self._link(row, MailKind.INVITATION, context)
+
+    def new_link(self, user_id: str, context: RequestContext, *, shows_link: bool = False) -> PasswordLink:
+        """A new link for a person who lost the password or the first link, mailed or shown to the caller.
+
+        Earlier links end; the password stays valid. INVALID_REQUEST for a disabled person, and as `invite`.
+        """
+        with self._changing(context) as now:
+            row = _locked_person(user_id, context)
+            if not row.is_active:
+                raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
+            row.updated_at = moved_on(row, now)
+            row.link_seen_by = _behind_caller(context) if shows_link or not self._outbox.is_on else None
+            row.save(only=[User.updated_at, User.link_seen_by])
+            write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
+            return self._link(row, MailKind.PASSWORD_LINK, context)
+
+    def change_role(self, request: ChangeRole, context: RequestContext) -> PersonView:
+        """Give a person another role, which applies from the next request on. Ends the links that they were shown."""
+        role = checked_role(request.role)
+        with self._changing(context, (role,)) as now:
+            row = _locked_person(request.user_id, context)
+            if row.role == "owner" and role != "owner":
+                _require_another_owner(row)
+            gains = any(role in roles and row.role not in roles for roles in ROLES_OF.values())
+            row.role, row.updated_at = role, moved_on(row, now)
+            if gains:
+                # Who gives the right to make or approve payouts is one person with its holder until a third confirms.
+                row.invited_by = (row.invited_by or frozenset()) | _behind_caller(context)
+            row.save(only=[User.role, User.updated_at, User.invited_by])
+            end_links_shown_to(row, now)
+            write_audit_event(f"user.made_{role}", context, now, client_id=row.client_id, object_id=row.id)
+            withdraw_revoked(row.client_id, self._outbox, context, now)
+            if gains:
+                _ask_for_confirmation(row, self._outbox, context, now)
+        return _view(row)
+
+    def confirm(self, user_id: str, context: RequestContext) -> PersonView:
+        """Confirm that a person is a person of their own: they may approve what their inviters make.
+
+        INSUFFICIENT_SCOPE unless the caller may approve payouts, and counts as another person than this one.
+        """
+        context.require(APPROVE, _REFUSAL)
+        with unit_of_work():
+            lock_row(Client, context.client_id)
+            row = _found(user_id, context.client_id)
+            require_can_confirm(row, context)
+            confirm_person(row, context, self._clock.now())
+        return _view(row)
+
+    def set_active(self, user_id: str, is_active: bool, context: RequestContext) -> PersonView:
+        """Enable a person, or disable them, which ends all their logins and the links that they were shown.
+
+        INVALID_REQUEST for oneself.
+        """
+        with self._changing(context) as now:
+            row = _locked_person(user_id, context)
+            if not is_active:
+                if row.id == context.caller.user_id:
+                    raise ServiceError(Code.INVALID_REQUEST, "You cannot disable yourself.")
+                _require_another_owner(row)
+            set_person_active(row, is_active, self._outbox, context, now)
+        return _view(row)
+
+    def end_logins(self, user_id: str, context: RequestContext) -> PersonView:
+        """End every login of a person; they sign in again with their password."""
+        with self._changing(context) as now:
+            row = _locked_person(user_id, context)
+            end_logins_of_user(row.id, "ended_by_team", now)
+            write_audit_event("user.logins_ended", context, now, client_id=row.client_id, object_id=row.id)
+        return _view(row)
+
+    @contextmanager
+    def _changing(self, context: RequestContext, new_roles: Iterable[str] = ()) -> Iterator[datetime]:
+        """A unit of work that locks the team of the caller's client. Yields its time."""
+        context.require("team:write", _REFUSAL)
+        with unit_of_work():
+            lock_row(Client, context.client_id)
+            role = present_role(context)
+            if "team:write" not in PAGE_PERMISSIONS.get(role, ()):
+                raise ServiceError(Code.INSUFFICIENT_SCOPE, _REFUSAL)
+            if "owner" in new_roles:
+                _require_owner(context)
+            yield self._clock.now()
+
+    def _link(self, row: User, kind: MailKind, context: RequestContext) -> PasswordLink:
+        """A link for a person, shown if `link_seen_by` says so, else mailed. Call in the unit of work of the change."""
+        row, now = User.get_by_id(row.id), self._clock.now()
+        if row.link_seen_by is not None:
+            token, expires_at = new_link(self._tokens, row, now)
+            return PasswordLink(_view(row), token, expires_at)
+        self._outbox.refuse_too_many(row, now)
+        expires_at = now + LINK_LIFE
+        about = {
+            "by": User.get_by_id(context.caller.user_id).email,
+            "client": Client.get_by_id(row.client_id).name,
+            "digest": digest_of(row, None),
+            "expires_at": int(expires_at.timestamp()),
+        }
+        self._outbox.queue(kind, row.email, about, now, client_id=row.client_id, person_id=row.id)
+        return PasswordLink(_view(row), None, expires_at)
 
 
-def set_person_active(row: User, is_active: bool, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
-    """Enable a person, or disable them, which ends all their logins and the links that they were shown.
-
-    Approvals by a disabled person, and by keys behind which no other person stands, are withdrawn. Call in a unit of
-    work that has locked the row of the client.
-    """
-    if not is_active:
-        end_logins_of_user(row.id, "user_disabled", now)
-        end_links_shown_to(row, now)
-    row.is_active, row.updated_at = is_active, moved_on(row, now)
-    row.save(only=[User.is_active, User.updated_at])
-    action = "user.enabled" if is_active else "user.disabled"
-    write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
-    if not is_active:
-        withdraw_revoked(row.client_id, outbox, context, now, disabled_person=row.id)
+def _behind_caller(context: RequestContext) -> frozenset[str]:
+    """The caller, and the people as whom the caller counts."""
+    assert context.caller.user_id is not None, "teams are kept by people"
+    return people_behind(context.client_id, [context.caller.user_id])
 
 
-def confirm_person(row: User, context: RequestContext, now: datetime) -> None:
-    """Count a person as a person of their own from now on. Call in a unit of work that has locked the client's row."""
-    row.invited_by = row.password_seen_by = None
-    row.save(only=[User.invited_by, User.password_seen_by])
-    write_audit_event("user.confirmed", context, now, client_id=row.client_id, object_id=row.id)
+def _ask_for_confirmation(row: User, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
+    """Write mails to the people who may confirm a person with rights to payouts. Call in the unit of work."""
+    if row.role not in ROLES_OF[MAKE]:
+        return
+    about = {
+        "by": User.get_by_id(context.caller.user_id).email,
+        "email": row.email,
+        "role": row.role,
+        "page": f"/console/people/{row.id}",
+    }
+    kind, one = MailKind.PERSON_UNCONFIRMED, ids_of_same_person(row.client_id, [row.id])
+    occasion = f"{kind}/{row.id}/{row.updated_at.isoformat()}"
+    outbox.notify_people(kind, row.client_id, about, now, occasion=occasion, without=one)
 
 
-def end_logins_of_user(user_id: str, reason: str, now: datetime, *, but: str | None = None) -> None:
-    """End every login of a person at once; all others but `but`, where it is given."""
-    whose = Login.user_id == user_id
-    end_logins(Login, whose & (Login.id != but) if but else whose, reason, now)
+def _locked_person(user_id: str, context: RequestContext) -> User:
+    """A person whom the caller may change. Call inside `_changing`."""
+    row = _found(user_id, context.client_id)
+    if row.role == "owner":
+        _require_owner(context)
+    return row
 
 
-def open_logins(user_id: str, now: datetime) -> tuple[OpenLogin, ...]:
-    """The newest logins of a person that have not ended, 50 at most."""
-    is_open = Login.ended_at.is_null() & (Login.expires_at > now)
-    rows = Login.select().where(Login.user_id == user_id, is_open).order_by(Login.id.desc()).limit(_MOST_LOGINS)
-    return tuple(OpenLogin(login.id, login.address, login.created_at, login.expires_at) for login in rows)
+def _require_owner(context: RequestContext) -> None:
+    if present_role(context) != "owner":
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, _OWNERS_ONLY)
 
 
-def moved_on(row: User, now: datetime) -> datetime:
-    """The time of a change of a person, always later than that of the change before, so that it ends their links."""
-    earliest: datetime = row.updated_at + timedelta(milliseconds=1)
-    return max(now, earliest)
+def _require_another_owner(row: User) -> None:
+    """Refuse a change that leaves the client without an owner who can sign in."""
+    if row.role != "owner" or not row.is_active:
+        return
+    others = User.select(User.id).where(
+        User.client_id == row.client_id,
+        User.id != row.id,
+        User.role == "owner",
+        User.is_active,
+        User.password_hash != passwords.NONE_YET,
+    )
+    if not others.exists():
+        raise ServiceError(Code.INVALID_REQUEST, _LAST_OWNER)
 
 
-def end_links_shown_to(person: User, now: datetime) -> None:
-    """End the links for colleagues that a person could open. Call in the unit of work that takes rights from them."""
-    shown = User.select().where(User.client_id == person.client_id, User.link_seen_by.is_null(False))
-    for row in for_update(shown.order_by(User.id)):
-        if person.id in row.link_seen_by:
-            row.link_seen_by, row.updated_at = None, moved_on(row, now)
-            row.save(only=[User.link_seen_by, User.updated_at])
+def _found(user_id: str, client_id: str) -> User:
+    return find_by_id(User.select().where(User.client_id == client_id), User, user_id, "Person")
 
 
-def lacks_required_factor(user: User) -> bool:
-    """Whether the person has no second factor although the client requires one."""
-    requires = Client.select(Client.id).where(Client.id == user.client_id, Client.requires_second_factor)
-    return bool(requires.exists()) and not UserFactor.select().where(UserFactor.id == user.id).exists()
+def _view(row: User, logins: tuple[OpenLogin, ...] = ()) -> PersonView:
+    waits = row.invited_by is not None or row.password_seen_by is not None
+    return view_of_row(
+        PersonView,
+        row,
+        user_id=row.id,
+        state=_state(row),
+        logins=logins,
+        counts_as=(),
+        needs_confirmation=waits,
+        may_confirm=False,
+    )
+
+
+def _state(row: User) -> str:
+    if not row.is_active:
+        return "disabled"
+    return "active" if row.password_hash else "invited"

@@ -7,7 +7,7 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import NewFactor, OwnFactor
-from ussd_server.services.clients.people import end_logins_of_user
+from ussd_server.services.clients.people_rows import end_logins_of_user
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import FactorStore, Guesses, address_of, new_factor, step_of
 from ussd_server.status import Code, ServiceError

@@ -142,12 +142,12 @@ def person_of(payout: Payout) -> str | None:
 def limiting_key(key_ids: Iterable[str | None]) -> tuple[str | None, int | None]:
     """Of the keys that approved a payout, the one with the lowest daily limit, and the limit in cents.
 
-    The last one and None where no key has a limit. Other approvers than keys are None.
+    The last one and None where no key has a limit. Approvers that are no keys are None.
     """
-    approved = list(key_ids)
+    approved = [each for each in key_ids if each is not None]
     limited = ApiKey.select(ApiKey.id, ApiKey.daily_limit_cents).where(ApiKey.id.in_(approved), _HAS_LIMIT)
     lowest = limited.order_by(ApiKey.daily_limit_cents, ApiKey.id).first()
-    return (lowest.id, lowest.daily_limit_cents) if lowest else (approved[-1], None)
+    return (lowest.id, lowest.daily_limit_cents) if lowest else (approved[-1] if approved else None, None)
 
 
 def lowered_limit(payout: Payout) -> str | None:

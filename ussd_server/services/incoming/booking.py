@@ -18,7 +18,7 @@ from ussd_server.services.gates.receipts import WayIn, claiming, lock_claim, upd
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import (
     UNFINISHED,
@@ -172,7 +172,7 @@ class IncomingBook:
     """Books held payments as collections. Call within the unit of work that locked the payment and the code."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        self._creator, self._receipts = creator, Receipts(runtime)
+        self._creator, self._receipts = creator, ReceiptWriter(runtime)
         self._clock = runtime.clock
 
     def book(self, row: IncomingPayment, code: PaymentCode, way: WayIn, source: Source, context: RequestContext) -> str:

@@ -33,8 +33,8 @@ from ussd_server.services.incoming.messages import (
 )
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
+from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.settlement.outcomes import open_review
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Source, TransactionStatus
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day, written_amount

@@ -73,7 +73,7 @@ class MailSender:
             return
         now_about(mail_id=row.id)
         if self._clock.now() >= row.give_up_at and row.person_id is not None:
-            self._conclude(row, _LATE)
+            self._apply_result(row, _LATE)
             return
         message = self._message(row)
         release_connection()
@@ -82,7 +82,7 @@ class MailSender:
             return
         result = self._deliver(message, row.recipient) if isinstance(message, EmailMessage) else message
         self._at_kill_point("mail.sent")
-        self._conclude(row, result)
+        self._apply_result(row, result)
 
     def test(self, recipient: str) -> SmtpResult:
         """Send a test mail at once."""
@@ -136,7 +136,7 @@ class MailSender:
         """Remove a mail that no person may receive, so that neither its address nor the request for it is kept."""
         Mail.delete().where(Mail.id == row.id, Mail.lease_token == row.lease_token).execute()
 
-    def _conclude(self, sent: Mail, result: SmtpResult) -> None:
+    def _apply_result(self, sent: Mail, result: SmtpResult) -> None:
         now = self._clock.now()
         with unit_of_work():
             row = still_leased(sent)

@@ -13,7 +13,7 @@ from peewee import fn
 
 from ussd_server.database.partitions import end_of_requests, ends_of_partitions
 from ussd_server.database.servers import present_standbys, server_load
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, database_fault
 from ussd_server.models.incoming import IncomingPayment, waits_for_operators
 from ussd_server.models.keys import KeyUsage
 from ussd_server.models.sending import Delivery, Event, Mail, PendingEvent, Sms
@@ -53,7 +53,7 @@ class Gauges:
             return _database(fault)
         try:
             return [*_database(fault), *self._of_rows(self._clock.now())]
-        except DATABASE_TROUBLE:
+        except DATABASE_ERRORS:
             close_connections()
             return _database("away")
 

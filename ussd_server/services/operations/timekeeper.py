@@ -83,7 +83,7 @@ class Timekeeper:
         self._clock.anchor(set_service_time(moment))
 
     def look(self) -> None:
-        """Compare the clock with the database's time and correct it. Raises one of `DATABASE_TROUBLE`."""
+        """Compare the clock with the database's time and correct it. Raises one of `DATABASE_ERRORS`."""
         began_at = self._monotonic()
         reading = read_service_clock()
         ended_at = self._monotonic()
@@ -136,11 +136,11 @@ class Timekeeper:
     def _try_to_look(self) -> None:
         try:
             self.look()
-        except PeeweeException as trouble:
+        except PeeweeException as error:
             close_connections()
             if not self._is_away:
                 self._is_away = True
-                log.warning("the clock cannot be compared with the database's", error=type(trouble).__name__)
+                log.warning("the clock cannot be compared with the database's", error=type(error).__name__)
         else:
             self._is_away = False
         finally:

@@ -15,6 +15,8 @@ from ussd_server.services.incoming.held import HeldPaymentService
 from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ReturnIncoming
 from ussd_server.services.operators.messages import ProposalView, ProposedEffect
 from ussd_server.services.operators.proposals import TwoPersonAction
+from ussd_server.services.processing.messages import EndReview
+from ussd_server.services.processing.review import ReviewService
 from ussd_server.services.reconciliation.closed_days import DayService
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.messages import (
@@ -25,8 +27,6 @@ from ussd_server.services.reconciliation.messages import (
     UndoImport,
 )
 from ussd_server.services.reconciliation.statements import ProviderStatementService
-from ussd_server.services.settlement.messages import EndReview
-from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.messages import OperatorRefund
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.transactions import find_any

@@ -45,8 +45,8 @@ from ussd_server.services.payouts.queue import insert_queued
 from ussd_server.services.payouts.records import ask_for_approval, complete, mark_cancelled, write_payout_event
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.payouts.withdrawals import require_still_allowed, withdraw_approvals
-from ussd_server.services.people import people_behind
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.same_person import people_behind
 from ussd_server.services.transactions.create import TransactionCreator, daily_limit_reached
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionStatus
 from ussd_server.status import Code, ServiceError
@@ -76,9 +76,9 @@ class PayoutApproval:
 
         It stays a draft until it has as many approvals of different people as its client's rules ask for. Raises
         INSUFFICIENT_SCOPE for the maker and for people who count as one person with the maker or another approver,
-        INVALID_REQUEST for a payout that cannot be approved, was changed since it was judged, pays rows that a copy of
-        it pays, or costs other fees than the request names, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the
-        key with the lowest limit that approved it; nothing is reserved then.
+        INVALID_REQUEST for a payout that cannot be approved, was changed since its validation, pays rows that a copy of
+        it pays, or costs other fees than the request names, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the key
+        with the lowest limit that approved it; nothing is reserved then.
         """
         checked_note(request.note)
         if not _must_be_approved(payout, context):
@@ -99,7 +99,7 @@ class PayoutApproval:
         counted_key_id, limit_cents = limiting_key([*(each.key_id for each in earlier), context.caller.key_id])
         sender = RowSender(counted_key_id, context.caller.user_id, context.request_id)
         drafted = draft_rows(self._creator, payout, sender, limit_cents)
-        self._require_as_judged(payout, drafted.items_digest)
+        self._require_as_validated(payout, drafted.items_digest)
         if request.total_fee_cents not in (None, drafted.total_fee_cents):
             if drafted.total_fee_cents != payout.total_fee_cents:
                 _show_fees(payout, drafted.fees, now)
@@ -119,7 +119,7 @@ class PayoutApproval:
             if not _must_be_approved(row, context):
                 return row
             require_still_allowed(APPROVE, context, now)
-            self._require_as_judged(row, drafted.items_digest)
+            self._require_as_validated(row, drafted.items_digest)
             _refuse_paid_copies(row)
             given = [
                 *self._holding(row, drafted.total_fee_cents, now),
@@ -162,9 +162,9 @@ class PayoutApproval:
         end_approvals(over, now)
         return [each for each in given if each not in over]
 
-    def _require_as_judged(self, payout: Payout, items_digest: str) -> None:
+    def _require_as_validated(self, payout: Payout, items_digest: str) -> None:
         """Raise INVALID_REQUEST when a draft or its rows were changed since the draft was created."""
-        if not self._digests.is_as_judged(payout, items_digest):
+        if not self._digests.is_as_validated(payout, items_digest):
             log.error("a payout was not approved, because it is not what was judged", object_id=payout.id)
             raise ServiceError(
                 Code.INVALID_REQUEST,
@@ -246,7 +246,7 @@ def _must_be_approved(payout: Payout, context: RequestContext) -> bool:
 def _require_within_limit(payout: Payout, fee_cents: int, given: Sequence[Approval], limit_cents: int | None) -> None:
     """Raise DAILY_LIMIT_REACHED when a key that approved a payout could not pay it in a day.
 
-    INVALID_REQUEST where the rows were drafted for another limit, because another approval was given meanwhile.
+    INVALID_REQUEST where the rows were drafted for another limit, because another approval came between.
     """
     lowest_cents = limiting_key(each.key_id for each in given)[1]
     if lowest_cents is None:

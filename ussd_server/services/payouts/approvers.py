@@ -12,7 +12,7 @@ from ussd_server.models.payouts import Approval, Payout
 from ussd_server.services.operator_names import folded_name
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.messages import ApprovalView, ApprovePayout
-from ussd_server.services.people import people_behind
+from ussd_server.services.same_person import people_behind
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 

@@ -1,4 +1,4 @@
-"""Digests of payouts: the rows that were judged, and who made and approved them, under a key outside the database."""
+"""Digests of payouts: the validated rows, and who made and approved them, under a key outside the database."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _OF_GIVEN = ("id", "payout_id", "made_by", "people", "key_id", "operators", "not
 _OF_RULES = ("id", "rules", "proposed", "proposed_by")
 
 
-class JudgedRow(NamedTuple):
-    """The judged values of one row; `problems` is its column's text."""
+class ValidatedRow(NamedTuple):
+    """The validated values of one row; `problems` is its column's text."""
 
     line: int
     phone_number: str | None
@@ -44,15 +44,15 @@ class JudgedRow(NamedTuple):
     problems: str | None
 
 
-_ROWS = f"SELECT {', '.join(JudgedRow._fields)} FROM payout_items WHERE payout_id = :payout_id ORDER BY line"  # noqa: S608
+_ROWS = f"SELECT {', '.join(ValidatedRow._fields)} FROM payout_items WHERE payout_id = :payout_id ORDER BY line"  # noqa: S608
 
 
-def judged_rows(payout_id: str) -> list[JudgedRow]:
+def validated_rows(payout_id: str) -> list[ValidatedRow]:
     """The rows of a payout in the order of their lines."""
-    return [JudgedRow(*row) for row in with_pauses(run_query(_ROWS, payout_id=payout_id))]
+    return [ValidatedRow(*row) for row in with_pauses(run_query(_ROWS, payout_id=payout_id))]
 
 
-def digest_of_items(rows: Iterable[JudgedRow]) -> str:
+def digest_of_items(rows: Iterable[ValidatedRow]) -> str:
     """The `items_digest` of a payout with these rows."""
     digest = sha256()
     for row in with_pauses(rows):
@@ -121,13 +121,15 @@ class PayoutDigests:
         """Whether the digest of approval rules needs no older master key. A wrong digest needs none."""
         return self._vault.is_current_digest(rules.digest) or not self.are_as_set(rules)
 
-    def is_as_judged(self, payout: Payout, items_digest: str) -> bool:
-        """Whether a draft and its rows, which have this digest, are unchanged since they were judged."""
+    def is_as_validated(self, payout: Payout, items_digest: str) -> bool:
+        """Whether a draft and its rows, which have this digest, are unchanged since they were validated."""
         return payout.items_digest == items_digest and self._has_digest(payout, _OF_DRAFT, payout.draft_digest)
 
     def is_as_approved(self, payout: Payout, items_digest: str) -> bool:
         """Whether an approved payout and its rows, which have this digest, are unchanged since the approval."""
-        return self.is_as_judged(payout, items_digest) and payout.approval_digest is not None and self.is_true(payout)
+        return (
+            self.is_as_validated(payout, items_digest) and payout.approval_digest is not None and self.is_true(payout)
+        )
 
     def is_true(self, payout: Any) -> bool:
         """Whether every digest that a payout has was made of it: of its model, or of its columns as text."""

@@ -12,7 +12,7 @@ from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import QUEUED_UNTIL
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, Postings
-from ussd_server.services.payouts.digests import digest_of_items, judged_rows
+from ussd_server.services.payouts.digests import digest_of_items, validated_rows
 from ussd_server.services.payouts.queue import queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
@@ -53,7 +53,7 @@ def draft_rows(creator: TransactionCreator, payout: Payout, sender: RowSender, l
     They are counted for the key of the sender, up to `limit_cents`, its daily limit at the approval.
     """
     creator.fees.forget(payout.client_id, TransactionType.DISBURSEMENT)
-    items, made_by = judged_rows(payout.id), maker_of_payout(payout)
+    items, made_by = validated_rows(payout.id), maker_of_payout(payout)
     drafted = DraftedRows(digest_of_items(items))
     for item in with_pauses(items):
         if not item.is_ready:

@@ -1,4 +1,4 @@
-"""Drafts of payouts: every row judged and kept, none sent."""
+"""Drafts of payouts: every row validated and kept, none sent."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.approvers import caller_id, caller_people, end_approvals, standing
 from ussd_server.services.payouts.digests import (
-    JudgedRow,
     PayoutDigests,
+    ValidatedRow,
     digest_of_items,
     digest_of_request,
-    judged_rows,
+    validated_rows,
 )
 from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
 from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_view, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_file, row_of, transaction_reference
 from ussd_server.services.payouts.withdrawals import require_still_allowed
-from ussd_server.services.people import MAKE, people_behind
 from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.same_person import MAKE, people_behind
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import refuse_operators_name
 from ussd_server.status import Code, ServiceError
@@ -92,7 +92,7 @@ class PayoutDrafts:
             return _repeated(known, digest)
         self._require_ahead(request.send_at)
         number = _next_number(context.client_id, request.reference)
-        payout, items = self._judged(rows, request, digest, context, number=number, copied_from=copied_from)
+        payout, items = self._validated(rows, request, digest, context, number=number, copied_from=copied_from)
         try:
             with unit_of_work():
                 self._insert(payout, items, context)
@@ -107,9 +107,9 @@ class PayoutDrafts:
     def replace(self, known: Payout, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep the corrected rows of a draft as a draft in its place, under the same reference.
 
-        The draft is cancelled: what was judged is never edited. The people behind it count as makers of the new one.
+        The draft is cancelled: what was validated is never edited. The people behind it count as makers of the new one.
         The same rows change nothing. Raises INSUFFICIENT_SCOPE for others than the maker, INVALID_REQUEST for a payout
-        that is no draft or was changed since it was judged, and for a file as `create` does; SERVICE_UNAVAILABLE as
+        that is no draft or was changed since it was validated, and for a file as `create` does; SERVICE_UNAVAILABLE as
         `create` does.
         """
         with self._place_for(request, known.item_count, context):
@@ -127,7 +127,7 @@ class PayoutDrafts:
         if request.file is not None:
             rows = self._read(request)
         else:
-            self._require_as_judged(known)
+            self._require_as_validated(known)
             rows = _corrected_rows(known, request.corrections)
             if not rows:
                 return CreatedPayout(payout_view(known), replayed=True)
@@ -139,7 +139,9 @@ class PayoutDrafts:
         _require_draft(known)
         first = known.copied_from or known.id
         number = known.reservation_number
-        payout, items = self._judged(rows, terms, digest, context, known.people or (), number=number, copied_from=first)
+        payout, items = self._validated(
+            rows, terms, digest, context, known.people or (), number=number, copied_from=first
+        )
         now = payout.created_at
         with unit_of_work():
             lock_row(Client, known.client_id)
@@ -153,7 +155,7 @@ class PayoutDrafts:
             self._insert(payout, items, context)
         return CreatedPayout(payout_view(payout), replayed=False)
 
-    def _judged(
+    def _validated(
         self,
         rows: Sequence[PayoutRow],
         request: CreatePayout,
@@ -198,7 +200,7 @@ class PayoutDrafts:
         )
         items = [_values(payout.id, row) for row in with_pauses(rows)]
         payout.items_digest = digest_of_items(
-            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for item in with_pauses(items)
+            ValidatedRow._make(item.get(name) for name in ValidatedRow._fields) for item in with_pauses(items)
         )
         payout.draft_digest = self._digests.of_draft(payout)
         return payout, items
@@ -208,10 +210,10 @@ class PayoutDrafts:
         if send_at is not None and not now < send_at <= now + _FURTHEST:
             raise ServiceError(Code.INVALID_REQUEST, "send_at: Must lie ahead, by a year at most.")
 
-    def _require_as_judged(self, known: Payout) -> None:
-        """Raise INVALID_REQUEST when a draft or its rows were changed since they were judged."""
+    def _require_as_validated(self, known: Payout) -> None:
+        """Raise INVALID_REQUEST when a draft or its rows were changed since they were validated."""
         is_draft = known.status == PayoutStatus.DRAFT
-        if is_draft and not self._digests.is_as_judged(known, digest_of_items(judged_rows(known.id))):
+        if is_draft and not self._digests.is_as_validated(known, digest_of_items(validated_rows(known.id))):
             raise ServiceError(
                 Code.INVALID_REQUEST, "The payout is not what was judged when it was created; upload its file again"
             )
@@ -277,7 +279,7 @@ def used_references(client_id: str, references: Collection[str]) -> set[str]:
 
 
 def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]) -> list[PayoutRow]:
-    """The rows of a payout to be judged again, with those of `corrections` read anew; none when no field changed."""
+    """The rows of a payout to be validated again, with those of `corrections` read anew; none when no field changed."""
     rows, is_changed = [], False
     items = PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line)
     for item in with_pauses(items):

@@ -57,8 +57,8 @@ from ussd_server.services.payouts.records import (
     people_of_payout,
     warnings_of,
 )
-from ussd_server.services.people import counted_as_one
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.same_person import ids_of_same_person
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
@@ -94,7 +94,7 @@ class PayoutService:
         return self.create(request, _as_operators(context, require_name(by)))
 
     def copy(self, request: CopyPayout, context: RequestContext) -> CreatedPayout:
-        """Make a draft of the rows of a payout, or of the failed ones, each judged anew.
+        """Make a draft of the rows of a payout, or of the failed ones, each validated again.
 
         Raises what `create` raises, NOT_FOUND, and INVALID_REQUEST where rows were paid, or may still be, that the
         request does not pay `again`, and where it wants the failed rows and there are none.
@@ -201,7 +201,7 @@ class PayoutService:
         NOT_FOUND as `get`.
         """
         context.require("payouts:read")
-        return counted_as_one(context.client_id, people_of_payout(_find(payout_id, context)))
+        return ids_of_same_person(context.client_id, people_of_payout(_find(payout_id, context)))
 
     def approvals_needed(self, payout_id: str, context: RequestContext) -> int:
         """How many approvals a payout needs by the rules of its client. NOT_FOUND as `get`."""

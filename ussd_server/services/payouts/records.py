@@ -25,7 +25,7 @@ from ussd_server.services.payouts.messages import (
     PayoutView,
     StateSum,
 )
-from ussd_server.services.people import counted_as_one
+from ussd_server.services.same_person import ids_of_same_person
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus
 from ussd_server.services.webhooks.events import write_event
@@ -236,7 +236,7 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, outbox: MailOutbox, n
         "notes": " ".join(f"“{note}”" for note in [*(each.note for each in view.approvals), row.cancel_note] if note),
         "withdrawal": row.withdrawal_reason or "",
     }
-    without = counted_as_one(row.client_id, people_of_payout(row)) if kind is MailKind.NEEDS_APPROVAL else ()
+    without = ids_of_same_person(row.client_id, people_of_payout(row)) if kind is MailKind.NEEDS_APPROVAL else ()
     occasion = f"{kind}/{row.id}/{len(view.approvals)}/{iso_milliseconds(row.withdrawn_at) if row.withdrawn_at else ''}"
     outbox.notify_people(kind, row.client_id, parameters, now, occasion=occasion, without=without)
 

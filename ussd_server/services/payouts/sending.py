@@ -1,6 +1,6 @@
 """Sending of payouts by the background worker: rows are released at the pace of their providers, until all are final.
 
-Released rows are settled like any other transaction (`settlement/settlement.py`), so a row is sent once, also when a
+Released rows are settled like any other transaction (`processing/processor.py`), so a row is sent once, also when a
 worker is killed. The rows of a disabled client wait. Before the approval, the worker looks up the names that are
 registered for the phone numbers. What was approved for a later date is reserved when it is due (`approval.py`).
 """
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.database.tables import find_row, lock_row
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.clients import is_client_active
 from ussd_server.models.payouts import Payout, PayoutItem
@@ -145,7 +145,7 @@ class PayoutSender:
                 return None
             try:
                 found = self._names.ask(item.phone_number, _NAME_TIMEOUT_SECONDS)
-            except DATABASE_TROUBLE:
+            except DATABASE_ERRORS:
                 raise
             except Exception as error:
                 # Do not raise it: the other names would never be looked up.

@@ -25,8 +25,8 @@ from ussd_server.services.payouts.approvers import end_approvals, standing
 from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way
 from ussd_server.services.payouts.records import complete, mark_cancelled, write_payout_event
-from ussd_server.services.people import MAKE, ROLES_OF
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.same_person import MAKE, ROLES_OF
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
 

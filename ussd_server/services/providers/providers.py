@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, unit_of_work
 from ussd_server.models.providers import ProviderSwitch
 from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -61,7 +61,7 @@ class ProviderSwitches:
     def _read(self) -> Mapping[str, ProviderSwitch]:
         try:
             return {row.provider: row for row in ProviderSwitch.select().where(ProviderSwitch.is_off)}
-        except DATABASE_TROUBLE:
+        except DATABASE_ERRORS:
             return self._off.value
 
 

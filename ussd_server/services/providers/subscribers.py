@@ -60,7 +60,7 @@ class SubscriberService:
     def __init__(self, runtime: Runtime, names: SubscriberNames) -> None:
         self._limiter, self._providers = runtime.limiter, runtime.providers
         self._names = names
-        self._place = Bulkhead(8, 2).place
+        self._permit = Bulkhead(8, 2).permit
 
     def get(self, phone_number: str, context: RequestContext) -> Subscriber:
         """The subscriber of a phone number; name and registration are None where the provider has no answer in time.
@@ -77,6 +77,6 @@ class SubscriberService:
                     "Too many subscribers were asked for",
                     retry_after_seconds=decision.retry_after_seconds,
                 )
-            with self._place(context.client_id) as has_place:
-                found = self._names.ask(phone_number, _TIMEOUT_SECONDS) if has_place else Registration()
+            with self._permit(context.client_id) as has_permit:
+                found = self._names.ask(phone_number, _TIMEOUT_SECONDS) if has_permit else Registration()
         return Subscriber(phone_number, self._providers.of_number(phone_number), found.name, found.is_registered)

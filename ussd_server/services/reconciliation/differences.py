@@ -16,6 +16,8 @@ from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_reason, require_two_people
 from ussd_server.services.pages import find_by_id, page_of
+from ussd_server.services.processing.messages import EndReview
+from ussd_server.services.processing.review import ReviewService
 from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
 from ussd_server.services.reconciliation.messages import (
     ConcludeFromStatement,
@@ -25,8 +27,6 @@ from ussd_server.services.reconciliation.messages import (
     Verdict,
 )
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.settlement.messages import EndReview
-from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.messages import SUCCESSFUL
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.status import Code, ServiceError

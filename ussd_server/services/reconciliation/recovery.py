@@ -15,6 +15,7 @@ from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import MONEY_OUT, WayOut
 from ussd_server.services.gates.receipts import WayIn, claiming, lock_claims
 from ussd_server.services.operator_names import require_two_names
+from ussd_server.services.processing.outcomes import reverse_when_refunded
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.matching import Matcher
 from ussd_server.services.reconciliation.messages import (
@@ -28,7 +29,6 @@ from ussd_server.services.reconciliation.messages import (
 )
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.settlement.outcomes import reverse_when_refunded
 from ussd_server.services.transactions.bookings import audited
 from ussd_server.services.transactions.create import RECOVERED, DraftColumns, Plan, RequestIdentity, TransactionCreator
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, SUCCESSFUL, Source, TransactionType

@@ -50,8 +50,8 @@ class DailyReportService:
         day = request.date or now.astimezone(KAMPALA).date()
         if (kept := self._kept.get((client_id, day))) is not None:
             return kept
-        with self._bulkhead.place(client_id or "") as has_place:
-            if not has_place:
+        with self._bulkhead.permit(client_id or "") as has_permit:
+            if not has_permit:
                 raise ServiceError(Code.SERVICE_UNAVAILABLE, "Too many reports are being made", retry_after_seconds=1)
             report = _report(client_id, day)
         if bounds_of_day(day)[1] + _SETTLES_WITHIN < now:
@@ -146,7 +146,10 @@ def _write(path: Path, parts: Iterable[bytes]) -> None:
 _FINAL_ON = """
 WITH final AS (
     SELECT type, provider, amount_cents, fee_cents, created_at, completed_at AS final_at,
-        CASE WHEN origin = 'payer' AND same_money_as IS NOT NULL THEN 1 ELSE 0 END AS is_same_money,
+        CASE WHEN origin = 'payer' AND EXISTS (
+            SELECT 1 FROM transactions AS counted WHERE counted.id = payment.same_money_as
+                AND counted.status IN ('succeeded', 'reversed')
+        ) THEN 1 ELSE 0 END AS is_same_money,
         CASE WHEN status = 'reversed' AND EXISTS (
             SELECT 1 FROM transaction_events AS change WHERE change.transaction_id = payment.id
                 AND change.status = 'reversed' AND change.created_at >= :end

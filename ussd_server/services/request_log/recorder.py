@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from ussd_server.database.tables import insert_rows
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, dialect, release_connection, run_query, unit_of_work
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, dialect, release_connection, run_query, unit_of_work
 from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import count_dropped_requests
 from ussd_server.models.keys import ApiRequest, KeyUsage
@@ -78,7 +78,7 @@ class RequestRecorder:
                         del self._counted[use]
                 while self._waiting:
                     self._write_some()
-            except DATABASE_TROUBLE:
+            except DATABASE_ERRORS:
                 log.info("requests could not be written to the log")
             finally:
                 release_connection()
@@ -88,7 +88,7 @@ class RequestRecorder:
         try:
             with unit_of_work():
                 insert_rows(ApiRequest, list(map(_row, rows)))
-        except DATABASE_TROUBLE:
+        except DATABASE_ERRORS:
             raise
         except Exception as error:
             # Kept, they would hold up all later ones.

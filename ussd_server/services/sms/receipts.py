@@ -76,7 +76,7 @@ class ReceiptService:
         return _texts_of(context.client_id)
 
 
-class Receipts:
+class ReceiptWriter:
     """Writes the receipts of payments that succeeded; none where no messages are sent."""
 
     def __init__(self, runtime: Runtime) -> None:

@@ -21,8 +21,8 @@ from ussd_server.models.clients import Client
 from ussd_server.models.sending import Sms
 from ussd_server.senders.messages import Sender, SendOutcome, SendResult, SmsFailure
 from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased
+from ussd_server.services.processing.messages import Callback, CallbackPath
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.sms.messages import SmsStatus
 from ussd_server.status import Code, ServiceError
 
@@ -78,7 +78,7 @@ class SmsSending:
         now_about(message_id=row.id)
         if row.asked_at is not None:
             # A worker ended between the call and its result.
-            self._conclude(row, SendResult(SendOutcome.UNKNOWN))
+            self._apply_result(row, SendResult(SendOutcome.UNKNOWN))
             return
         self._at_kill_point("sms.claimed")
         if not self._mark_asked(row):
@@ -87,7 +87,7 @@ class SmsSending:
         self._at_kill_point("sms.asked")
         result = self._sender.send(row.phone_number, row.text, _TIMEOUT_SECONDS)
         self._at_kill_point("sms.sent")
-        self._conclude(row, result)
+        self._apply_result(row, result)
 
     def _mark_asked(self, claimed: Sms) -> bool:
         """Store that the message may leave from now on; False when the lease has ended."""
@@ -98,7 +98,7 @@ class SmsSending:
                 row.save(only=[Sms.asked_at])
         return row is not None
 
-    def _conclude(self, sent: Sms, result: SendResult) -> None:
+    def _apply_result(self, sent: Sms, result: SendResult) -> None:
         now = self._clock.now()
         with unit_of_work():
             row = still_leased(sent)

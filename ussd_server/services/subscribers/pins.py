@@ -9,7 +9,7 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import Logger
-from ussd_server.menus.engine.actions import ActionOutcome, Failed, PinAction, PinJudged, PinVerdict
+from ussd_server.menus.engine.actions import ActionOutcome, Failed, PinAction, PinChecked, PinVerdict
 from ussd_server.models.ussd import SubscriberPin
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
@@ -27,7 +27,7 @@ PIN_LOCKED = "subscriber.pin_locked"
 FIRST_LOCK, LATER_LOCK = timedelta(hours=1), timedelta(days=1)
 _REMEMBERED = timedelta(days=30)
 # A hash takes some 30 milliseconds of a processor, and two run at a time: the last of so many waits for 2 seconds.
-_PLACES = 128
+_PERMITS = 128
 _WRITE = writer(PinLockedView)
 
 
@@ -45,14 +45,14 @@ class SubscriberPins:
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._vault = runtime.clock, runtime.vault
-        self._places = Bulkhead(_PLACES, _PLACES // 2)
+        self._permits = Bulkhead(_PERMITS, _PERMITS // 2)
 
-    def judge(self, action: PinAction, tried: PinTry) -> ActionOutcome:
+    def answer(self, action: PinAction, tried: PinTry) -> ActionOutcome:
         """Look at, check or keep a PIN. Failed when too many PINs of the process or the client wait for their hash."""
         if action.act == "look":
             return self._looked_at(action, tried)
-        with self._places.place(tried.client_id) as has_place:
-            if not has_place:
+        with self._permits.permit(tried.client_id) as has_permit:
+            if not has_permit:
                 log.warning("a PIN was not checked: too many are waiting", client_id=tried.client_id)
                 return Failed()
             return self._check(action, tried) if action.act == "old" else self._keep(action, tried)
@@ -83,41 +83,41 @@ class SubscriberPins:
             )
         return PinReset(number, had_pin=True)
 
-    def _looked_at(self, action: PinAction, tried: PinTry) -> PinJudged:
+    def _looked_at(self, action: PinAction, tried: PinTry) -> PinChecked:
         row = _find(tried.client_id, tried.phone_number)
         if row is None or row.pin_sealed is None:
-            return PinJudged(PinVerdict.OPEN if action.mode == "choose" else PinVerdict.MISSING)
+            return PinChecked(PinVerdict.OPEN if action.mode == "choose" else PinVerdict.MISSING)
         is_refused = action.mode == "choose" or _is_locked(row, self._clock.now())
-        return PinJudged(PinVerdict.LOCKED if is_refused else PinVerdict.OPEN)
+        return PinChecked(PinVerdict.LOCKED if is_refused else PinVerdict.OPEN)
 
-    def _check(self, action: PinAction, tried: PinTry) -> PinJudged:
+    def _check(self, action: PinAction, tried: PinTry) -> PinChecked:
         """Check a PIN. Its try is counted before its hash is computed, so that simultaneous ones are never too many."""
         step = self._step(action, tried)
         counted = self._count(action, tried, step)
-        if isinstance(counted, PinJudged):
+        if isinstance(counted, PinChecked):
             return counted
         row, left = counted
         pin_hash = self._vault.decrypt(row.pin_sealed or b"", row.client_id, row.id)
         if passwords.is_pin(action.pin, pin_hash):
             _forgive(row, step)
-            return PinJudged(PinVerdict.RIGHT)
+            return PinChecked(PinVerdict.RIGHT)
         if left > 0:
-            return PinJudged(PinVerdict.WRONG, left)
+            return PinChecked(PinVerdict.WRONG, left)
         self._report_lock(row, step)
-        return PinJudged(PinVerdict.LOCKED)
+        return PinChecked(PinVerdict.LOCKED)
 
-    def _count(self, action: PinAction, tried: PinTry, step: str) -> tuple[SubscriberPin, int] | PinJudged:
+    def _count(self, action: PinAction, tried: PinTry, step: str) -> tuple[SubscriberPin, int] | PinChecked:
         """Count a try as a wrong one, with the lock that follows from it; return the row before, and the tries left."""
         now = self._clock.now()
         with unit_of_work():
             row = _locked_row(tried.client_id, tried.phone_number)
             if row is None or row.pin_sealed is None:
-                return PinJudged(PinVerdict.MISSING)
+                return PinChecked(PinVerdict.MISSING)
             is_locked = _is_locked(row, now)
             if row.last_step == step:
                 return row, 0 if is_locked else action.tries - row.wrong_tries
             if is_locked:
-                return PinJudged(PinVerdict.LOCKED)
+                return PinChecked(PinVerdict.LOCKED)
             wrong_tries = 1 if row.locked_until is not None else row.wrong_tries + 1
             changes: dict[str, Any] = {"wrong_tries": wrong_tries, "last_step": step, "locked_until": None}
             if wrong_tries >= action.tries:
@@ -136,7 +136,7 @@ class SubscriberPins:
             view = PinLockedView(locked.phone_number, locked.locked_until)
             write_event(locked.client_id, PIN_LOCKED, locked.id, _WRITE(view), self._clock.now())
 
-    def _keep(self, action: PinAction, tried: PinTry) -> PinJudged:
+    def _keep(self, action: PinAction, tried: PinTry) -> PinChecked:
         """Keep a new PIN, unless the number has one that was not asked for, or has none that could be changed."""
         pin_hash, step, now = passwords.hash_pin(action.pin), self._step(action, tried), self._clock.now()
         with unit_of_work():
@@ -145,14 +145,14 @@ class SubscriberPins:
             row = _locked_row(tried.client_id, tried.phone_number)
             has_pin = row is not None and row.pin_sealed is not None
             if row is None or (action.mode == "change" and not has_pin):
-                return PinJudged(PinVerdict.MISSING)
+                return PinChecked(PinVerdict.MISSING)
             if has_pin and row.last_step == step:
-                return PinJudged(PinVerdict.RIGHT)
+                return PinChecked(PinVerdict.RIGHT)
             if (has_pin and action.mode == "choose") or _is_locked(row, now):
-                return PinJudged(PinVerdict.LOCKED)
+                return PinChecked(PinVerdict.LOCKED)
             sealed = self._vault.encrypt(pin_hash, row.client_id, row.id)
             _change(row, pin_sealed=sealed, wrong_tries=0, locked_until=None, last_step=step, changed_at=now)
-        return PinJudged(PinVerdict.RIGHT)
+        return PinChecked(PinVerdict.RIGHT)
 
     def _step(self, action: PinAction, tried: PinTry) -> str:
         """The HMAC that names a step and what was typed in it."""

@@ -64,7 +64,7 @@ _DIGESTED = json.JSONEncoder(sort_keys=True, default=str).encode
 class RequestIdentity:
     """What identifies a request: reference, idempotency key, or USSD step. A repeat has one of these, and the digest.
 
-    `place` is that of `CreateTransaction`; `place_number` is 1 for the first payment of this USSD step, 2 for the next.
+    `menu_step` is that of `CreateTransaction`; `step_number` is 1 for the first payment of this step, 2 for the next.
     `content` are those of its fields that are columns too: a refusal names the ones that differ. Deposits have
     references of their own: the operator and a client may use the same one.
     """
@@ -76,8 +76,8 @@ class RequestIdentity:
     idempotency_key: str | None = None
     session_id: str | None = None
     confirmation: str | None = None
-    place: Sequence[str] | None = None
-    place_number: int = 1
+    menu_step: Sequence[str] | None = None
+    step_number: int = 1
     content: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -182,7 +182,7 @@ class TransactionCreator:
                     case DailyLimitError():
                         raise daily_limit_reached() from None
                     case IntegrityError():
-                        # Another payment at the same place has its name at the provider.
+                        # Another payment of the same step has its name at the provider.
                         numbered = self._references.next_at_place(identity)
                         assert numbered != identity, "a constraint refused a transaction that has no twin"
                         identity = numbered
@@ -347,28 +347,28 @@ class ProviderReferences:
 
     def of_request(self, identity: RequestIdentity) -> str:
         """The provider reference of a request; from the USSD step if it came by USSD."""
-        if identity.place is None:
+        if identity.menu_step is None:
             return self.of_reference(identity.client_id, identity.type, identity.reference)
-        return self.of_place(identity.client_id, identity.type, identity.place, identity.place_number)
+        return self.of_menu_step(identity.client_id, identity.type, identity.menu_step, identity.step_number)
 
     def of_reference(self, client_id: str, kind: TransactionType, reference: str) -> str:
         """The provider reference of a payment, refund or payout row: its `reference` is unique for the client."""
         return self._derived(client_id, kind, "reference", reference)
 
-    def of_place(self, client_id: str, kind: TransactionType, place: Sequence[str], number: int) -> str:
-        """The provider reference of a payment by USSD: `number` counts the payments of one `place`."""
-        return self._derived(client_id, kind, "place", *place, str(number))
+    def of_menu_step(self, client_id: str, kind: TransactionType, menu_step: Sequence[str], number: int) -> str:
+        """The provider reference of a payment by USSD: `number` counts the payments of one `menu_step`."""
+        return self._derived(client_id, kind, "place", *menu_step, str(number))
 
     def next_at_place(self, identity: RequestIdentity) -> RequestIdentity:
-        """The request with the first number of its place that no transaction has; unchanged when it has no place.
+        """The request with the first number of its step that no transaction has; unchanged when it has no place.
 
         Costs one query for every 50 payments there.
         """
-        if identity.place is None:
+        if identity.menu_step is None:
             return identity
         for first in count(1, _NUMBERS_AT_ONCE):
             numbers = {
-                self.of_place(identity.client_id, identity.type, identity.place, number): number
+                self.of_menu_step(identity.client_id, identity.type, identity.menu_step, number): number
                 for number in range(first, first + _NUMBERS_AT_ONCE)
             }
             used = Transaction.select(Transaction.provider_reference).where(
@@ -376,7 +376,7 @@ class ProviderReferences:
             )
             free = numbers.keys() - {row.provider_reference for row in used}
             if free:
-                return replace(identity, place_number=min(numbers[each] for each in free))
+                return replace(identity, step_number=min(numbers[each] for each in free))
         raise AssertionError("numbers do not end")
 
     def verify(self) -> None:

@@ -122,7 +122,7 @@ class CreateTransaction:
     `phone_number` is the subscriber (for a transfer: whose account is debited), `amount_cents` 1 to 99_999_999,
     `reference` the client's own name for it (unique for the client for ever), `account` is `main`
     or a subscriber's phone number. `session_id` and `confirmation` name the step of a conversation that requests it;
-    `place` is gateway, session and node: it identifies the step even after sessions are deleted, and the provider
+    `menu_step` is gateway, session and node: it identifies the step even after sessions are deleted, and the provider
     reference is derived from it. `menu` is the version of the menu that requests it.
     `wait` holds the reply up to that many seconds (0 to 25) until the transaction is final.
     """
@@ -147,7 +147,7 @@ class CreateTransaction:
     idempotency_key: Annotated[str | None, Undigested()] = None
     session_id: Annotated[str | None, Undigested()] = None
     confirmation: Annotated[str | None, Undigested()] = None
-    place: Annotated[tuple[str, ...] | None, Undigested()] = None
+    menu_step: Annotated[tuple[str, ...] | None, Undigested()] = None
     menu: Annotated[PayingMenu | None, Undigested()] = None
     wait: Annotated[int, Undigested()] = 0
 

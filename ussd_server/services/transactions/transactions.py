@@ -20,7 +20,7 @@ from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, of_period, page_of
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import (
     DraftColumns,
     Plan,
@@ -93,7 +93,7 @@ class TransactionService:
         self._providers, self._guard = runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
         self._waiting = Bulkhead(runtime.settings.threads // 2)
-        self._creator, self._receipts = creator, Receipts(runtime)
+        self._creator, self._receipts = creator, ReceiptWriter(runtime)
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
         """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.
@@ -124,7 +124,7 @@ class TransactionService:
             request.idempotency_key,
             request.session_id,
             request.confirmation,
-            request.place,
+            request.menu_step,
             content={name: value for name, value in content.items() if name != "provider" or value},
         )
         moves_at_once = request.type is TransactionType.TRANSFER
@@ -223,10 +223,10 @@ class TransactionService:
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]
     ) -> Transaction:
         """The transaction once `is_over`; its current state after `seconds`, or at once if too many requests wait."""
-        with self._waiting.place(client_id) as place:
+        with self._waiting.permit(client_id) as permit:
             for _ in attempts(seconds, _LOOK_AGAIN_SECONDS, _LOOK_AGAIN_SECONDS):
                 row = find_row(Transaction, transaction_id)
-                if not place.is_held or is_over(row):
+                if not permit.is_held or is_over(row):
                     break
         return row
 

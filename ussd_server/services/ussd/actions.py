@@ -56,7 +56,7 @@ CALL_SECONDS = 2.5
 STEP_SECONDS = 5.5
 _LOOKUPS = 20
 # How many requests of a process may wait for clients' servers; it has some thousand connections of callers.
-_WAITING_PLACES = 400
+_WAITING_PERMITS = 400
 # After these errors the payment may have been created.
 _UNCERTAIN = (Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE, Code.IDEMPOTENCY_KEY_REUSED)
 
@@ -99,7 +99,7 @@ class Actions:
     ) -> None:
         self._clock, self._keyring, self._outbox = runtime.clock, runtime.keyring, runtime.mail_outbox
         # At most a quarter of all for one client.
-        self._bulkhead = Bulkhead(_WAITING_PLACES, _WAITING_PLACES // 4)
+        self._bulkhead = Bulkhead(_WAITING_PERMITS, _WAITING_PERMITS // 4)
         # As many as there are connections to a provider; one client may use a quarter of them.
         self._lookups = Bulkhead(_LOOKUPS, _LOOKUPS // 4)
         self._sends_messages = runtime.sms_sender is not None
@@ -107,7 +107,7 @@ class Actions:
         self._balances = balances
         self._names = names
         self._pins = pins
-        self._client_server = ClientServer(Transport(runtime.guard, max_connections=_WAITING_PLACES))
+        self._client_server = ClientServer(Transport(runtime.guard, max_connections=_WAITING_PERMITS))
 
     def run(self, action: MenuAction, action_context: ActionContext) -> ActionOutcome:
         """Run an action and return its outcome, also when a provider or a client's server fails."""
@@ -118,18 +118,18 @@ class Actions:
                 request = None if account == MAIN_ACCOUNT else account
                 return BalanceFound(self._balances.get(request, action_context.context).available_cents)
             case LookupNameAction(phone_number=phone_number):
-                with self._lookups.place(action_context.context.client_id) as has_place:
-                    return self._look_up(phone_number, action_context) if has_place else _refused(action_context)
+                with self._lookups.permit(action_context.context.client_id) as has_permit:
+                    return self._look_up(phone_number, action_context) if has_permit else _refused(action_context)
             case PinAction():
                 facts = action_context.facts
                 step = f"{facts.session_id}/{action_context.turn}"
-                return self._pins.judge(action, PinTry(action_context.context.client_id, facts.phone_number, step))
+                return self._pins.answer(action, PinTry(action_context.context.client_id, facts.phone_number, step))
             case SmsAction():
                 return self._send_sms(action, action_context)
             case HttpAction() | HandoverAction():
-                with self._bulkhead.place(action_context.context.client_id) as has_place:
+                with self._bulkhead.permit(action_context.context.client_id) as has_permit:
                     try:
-                        return self._ask_client(action, action_context) if has_place else _refused(action_context)
+                        return self._ask_client(action, action_context) if has_permit else _refused(action_context)
                     except NoAnswerError as none:
                         return Failed(none.timed_out)
 
@@ -146,7 +146,7 @@ class Actions:
             reference=payment_reference(action_context.facts.session_id, action.confirmation),
             session_id=action_context.facts.session_id,
             confirmation=action.confirmation,
-            place=(*action_context.conversation, action.confirmation.rpartition("#")[0]),
+            menu_step=(*action_context.conversation, action.confirmation.rpartition("#")[0]),
             menu=action_context.menu,
         )
         had_paid, action_context.may_have_paid, action_context.is_unsure = action_context.may_have_paid, True, True

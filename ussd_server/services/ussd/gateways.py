@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import (
     Action,
@@ -95,7 +95,7 @@ class GatewayService:
         """
         try:
             channel = self._channels.find_cached(adapter, secret, request.address)
-        except DATABASE_TROUBLE as error:
+        except DATABASE_ERRORS as error:
             if adapter not in ADAPTERS:
                 raise
             return _answer_failure(adapter, error)
@@ -111,7 +111,7 @@ class GatewayService:
         except UnreadableError as why:
             log.warning("a step cannot be read", why=str(why), channel_id=channel.channel_id)
             return self.refuse(adapter, secret)
-        except DATABASE_TROUBLE as error:
+        except DATABASE_ERRORS as error:
             return _answer_failure(adapter, error)
         if only_client_id is not None:
             # The dialled text was split by the codes of the whole channel, as for its gateway.
@@ -133,7 +133,7 @@ class GatewayService:
         """An error screen for a step that is not read; NOT_FOUND when its channel has been closed."""
         try:
             self._channels.find(adapter, secret)
-        except DATABASE_TROUBLE as error:
+        except DATABASE_ERRORS as error:
             _log_failure(error)
         return _error_screen(adapter)
 
@@ -160,7 +160,8 @@ class GatewayService:
         row = self._cache.take(phone_step.channel.channel_id, step.provider_session_id, step.phone_number)
         if row is None:
             return None
-        match classify(row, row.turn, phone_step, self._sessions):
+        answered = self._sessions.answered_steps(row, phone_step.input)
+        match classify(step, phone_step.code, answered, row.turn):
             # A star in a history may have been typed, or may separate a step that another process answered.
             case Entry(text=text) if not (step.cumulative and "*" in text):
                 _prepare_error_screen(phone_step, row)
@@ -204,7 +205,8 @@ class GatewayService:
         self, row: UssdSession | None, known_turn: int | None, phone_step: PhoneStep
     ) -> GatewayScreen | None:
         """Answer a step to a session as it was read; None when another step has changed the session since."""
-        match classify(row, known_turn, phone_step, self._sessions):
+        answered = self._sessions.answered_steps(row, phone_step.input)
+        match classify(phone_step.step, phone_step.code, answered, known_turn):
             case Repeat(turn=turn) if row is not None:
                 return _screen_of(row.turns[turn])
             case Entry(text=text) if row is not None:
@@ -307,5 +309,5 @@ def _error_screen(adapter: str) -> GatewayReply:
 
 def _log_failure(error: Exception) -> None:
     log.error("a step failed", error=trace_of(error))
-    if isinstance(error, DATABASE_TROUBLE):
+    if isinstance(error, DATABASE_ERRORS):
         close_connections()

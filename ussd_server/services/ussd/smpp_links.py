@@ -102,9 +102,11 @@ class SmppLinks:
             labels = {"channel": row.channel_id, "process": row.process, "bind": str(row.number)}
             yield Measure("ussd_smpp_bind_up", "1 while a bind to an operator is up.", float(is_bound), labels)
             for *place, count in row.counts.pop(_DROP_OFFS, ()):
-                of_place = dict(zip(("code", "menu", "node", "end_reason"), place, strict=True))
+                of_menu_step = dict(zip(("code", "menu", "node", "end_reason"), place, strict=True))
                 meaning = "Conversations over SMPP that phones broke off."
-                yield Measure("ussd_smpp_sessions_dropped_total", meaning, count, {"process": row.process} | of_place)
+                yield Measure(
+                    "ussd_smpp_sessions_dropped_total", meaning, count, {"process": row.process} | of_menu_step
+                )
             for name, count in sorted(row.counts.items()):
                 of_kind = labels | {"kind": name}
                 yield Measure("ussd_smpp_pdus_total", "What passed a bind, by kind.", count, of_kind)

@@ -121,7 +121,7 @@ class DeliveryService:
             trouble=exchange.trouble,
             took_ms=round(exchange.elapsed_seconds * 1000),
         )
-        self._conclude(delivery, headers, exchange)
+        self._apply_answer(delivery, headers, exchange)
 
     def _count_under_way(self, now: datetime) -> tuple[Counter[str], int]:
         """How many deliveries each webhook has under way, and how many all unproven webhooks have together."""
@@ -136,7 +136,7 @@ class DeliveryService:
             secrets_now.append(self._vault.decrypt(webhook.previous_secret_sealed, webhook.client_id, webhook.id))
         return Signature(event_id, now, secrets_now)
 
-    def _conclude(self, sent: Delivery, headers: Mapping[str, str], exchange: HttpExchange) -> None:
+    def _apply_answer(self, sent: Delivery, headers: Mapping[str, str], exchange: HttpExchange) -> None:
         """Store the reply, and update the delivery, its queue and its webhook in one unit of work."""
         now = self._clock.now()
         with unit_of_work():

@@ -13,11 +13,14 @@ from ussd_server.console.links import acting_for, link_to
 from ussd_server.console.tables import Column, DataTable, ListedPage, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
-from ussd_server.services.clients.messages import ListPeople
+from ussd_server.security.passwords import new_password
+from ussd_server.services.clients.messages import CreateClient, CreateUser, ListPeople
 from ussd_server.services.menus.messages import AssignCode
 from ussd_server.services.ussd.messages import ChannelView, CreateChannel
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page
+
+_NAME = TableFilter("q", "Name or id", placeholder=marked("The whole name"))
 
 
 def _state(row: Any) -> str:
@@ -70,7 +73,7 @@ def _page_of_clients(cursor: str | None, context: RequestContext) -> ListedPage:
 @console.page("GET", "/operator/clients", who="operator")
 def list_clients(context: RequestContext) -> Response:
     """Every client."""
-    name, clients = TableFilter("q", "Name or id", placeholder=marked("The whole name")), services().clients
+    name, clients = _NAME, services().clients
     try:
         page = (
             Page((clients.find(name.chosen, context),), None)
@@ -81,15 +84,27 @@ def list_clients(context: RequestContext) -> Response:
         if error.code is not Code.NOT_FOUND:
             raise
         page = Page((), None)
-    table = DataTable(
-        "Clients, newest first",
-        _CLIENTS,
-        page,
-        (name,),
-        empty_title="No client yet",
-        empty_text="Make one at the server: ussd-server clients create --help.",
-    )
-    return show_table("console/system/clients.html", table)
+    return _clients_page(page)
+
+
+@console.page("POST", "/operator/clients", who="operator")
+def create_client(context: RequestContext) -> Any:
+    """Make a client."""
+    with shown_again(lambda error: _clients_page(Page((), None), error)):
+        client = services().clients.create(CreateClient(request.form.get("name", "").strip()), context)
+    text = gettext("%(client)s is ready. Make its first owner.", client=client.name)
+    return done(text, "show_client", client_id=client.client_id)
+
+
+@console.page("POST", "/operator/clients/<client_id>/owner", who="operator")
+def create_first_owner(context: RequestContext, client_id: str) -> Any:
+    """Make the first person of a client, and show their password once. Owners make all others."""
+    email, password = request.form.get("email", "").strip(), new_password()
+    with shown_again(lambda error: _client_page(client_id, context, error)):
+        if services().clients.list_users(client_id, context):
+            raise ServiceError(Code.INVALID_REQUEST, "This client has people, who invite others.")
+        owner = services().clients.create_user(CreateUser(client_id, email, "owner", password), context)
+    return _client_page(client_id, context, None, made=(owner.email, password))
 
 
 @console.page("GET", "/operator/clients/<client_id>", who="operator", shows="client")
@@ -195,7 +210,15 @@ def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
     )
 
 
-def _client_page(client_id: str, context: RequestContext, error: ServiceError | None) -> str:
+def _clients_page(page: Page[Any], error: ServiceError | None = None) -> Response:
+    table = DataTable("Clients, newest first", _CLIENTS, page, (_NAME,), empty_title="No client yet")
+    return show_table("console/system/clients.html", table, error=error, given=request.form.get("name", ""))
+
+
+def _client_page(
+    client_id: str, context: RequestContext, error: ServiceError | None, made: tuple[str, str] | None = None
+) -> str:
+    """The page of a client; `made` are the address and the password of its first owner."""
     clients = services().clients
     client = clients.find(client_id, context)
     for_client = acting_for(client, context)
@@ -205,9 +228,10 @@ def _client_page(client_id: str, context: RequestContext, error: ServiceError | 
         balance=services().balances.get(None, for_client),
         bank=services().bank_accounts.show(for_client),
         keys=DataTable("API keys, newest first", _KEYS, services().key_reader.list(for_client)),
-        people=DataTable("People, newest first", _PEOPLE, services().team.list(ListPeople(), for_client).items),
+        people=DataTable("People, newest first", _PEOPLE, services().people.list(ListPeople(), for_client).items),
         reason=clients.reason_of(client, context),
         error=error,
+        made=made,
         codes=services().menus.codes(for_client),
         given=request.form.get("service_code", ""),
     )

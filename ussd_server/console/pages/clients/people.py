@@ -37,7 +37,7 @@ _CONFIRMED = Column("confirmed", "Confirmed", value=lambda person: "no" if perso
 @console.page("GET", "/people", needs="team:read")
 def list_people(context: RequestContext) -> Response:
     """The client's people."""
-    page = pages(services().team.list, ListPeople(cursor=request.args.get("cursor")), context)
+    page = pages(services().people.list, ListPeople(cursor=request.args.get("cursor")), context)
     factors = services().second_factors
     holders = factors.holders(context)
     shown = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")
@@ -60,14 +60,14 @@ def invite_person(context: RequestContext) -> Any:
     form = request.form
     wanted = InvitePerson(form.get("email", "").strip(), form.get("role", ""), shows_link=_shows_link())
     with shown_again(lambda error: _form(form.to_dict(), error), Code.INSUFFICIENT_SCOPE, Code.RATE_LIMIT_EXCEEDED):
-        link = services().team.invite(wanted, context)
+        link = services().people.invite(wanted, context)
     return _link_page(gettext("The invitation is ready"), link)
 
 
 @console.page("GET", "/people/<user_id>", needs="team:read", shows="person")
 def show_person(context: RequestContext, user_id: str) -> str:
     """One person and their open logins."""
-    person = services().team.show(user_id, context)
+    person = services().people.show(user_id, context)
     return render_template(
         "console/people/person.html",
         shown=person,
@@ -81,7 +81,7 @@ def show_person(context: RequestContext, user_id: str) -> str:
 @console.page("POST", "/people/<user_id>/role", needs="team:write", fresh_code=True)
 def change_role(context: RequestContext, user_id: str) -> Any:
     """Give a person another role."""
-    changed = services().team.change_role(ChangeRole(user_id, request.form.get("role", "")), context)
+    changed = services().people.change_role(ChangeRole(user_id, request.form.get("role", "")), context)
     hint = " The link of the invitation has ended: make a new one." if changed.state == "invited" else ""
     return _changed(user_id, f"{changed.email} is {changed.role} from now on.{hint}", context)
 
@@ -89,7 +89,7 @@ def change_role(context: RequestContext, user_id: str) -> Any:
 @console.page("POST", "/people/<user_id>/confirm", needs="payouts:approve", fresh_code=True)
 def confirm_person(context: RequestContext, user_id: str) -> Any:
     """Confirm that a person is a person of their own."""
-    confirmed = services().team.confirm(user_id, context)
+    confirmed = services().people.confirm(user_id, context)
     text = gettext("%(email)s counts as a person of their own from now on.", email=confirmed.email)
     return _changed(user_id, text, context)
 
@@ -97,28 +97,28 @@ def confirm_person(context: RequestContext, user_id: str) -> Any:
 @console.page("POST", "/people/<user_id>/disable", needs="team:write", fresh_code=True)
 def disable_person(context: RequestContext, user_id: str) -> Any:
     """Refuse a person and end their logins."""
-    services().team.set_active(user_id, False, context)
+    services().people.set_active(user_id, False, context)
     return _changed(user_id, gettext("The person is disabled and signed out everywhere."), context)
 
 
 @console.page("POST", "/people/<user_id>/enable", needs="team:write", fresh_code=True)
 def enable_person(context: RequestContext, user_id: str) -> Any:
     """Let a person sign in again."""
-    services().team.set_active(user_id, True, context)
+    services().people.set_active(user_id, True, context)
     return _changed(user_id, gettext("The person may sign in again."), context)
 
 
 @console.page("POST", "/people/<user_id>/logins/end", needs="team:write", fresh_code=True)
 def end_logins_of_person(context: RequestContext, user_id: str) -> Any:
     """Sign a person out everywhere."""
-    services().team.end_logins(user_id, context)
+    services().people.end_logins(user_id, context)
     return _changed(user_id, gettext("Every login of the person has ended."), context)
 
 
 @console.page("POST", "/people/<user_id>/link", needs="team:write", fresh_code=True)
 def make_password_link(context: RequestContext, user_id: str) -> Any:
     """Make another link by which a person chooses a password."""
-    link = services().team.new_link(user_id, context, shows_link=_shows_link())
+    link = services().people.new_link(user_id, context, shows_link=_shows_link())
     return _link_page(gettext("The link is ready"), link)
 
 

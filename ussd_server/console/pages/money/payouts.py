@@ -320,7 +320,7 @@ def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView 
 
 def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
     """The names of the people who made and approved a payout, and of the people who may still approve it."""
-    reader = services().team
+    reader = services().people
     names = reader.names((payout.created_by, payout.approved_by, *(each.by for each in payout.approvals)), context)
     counted_as_maker = services().payouts.counted_as_maker(payout.payout_id, context)
     is_open = payout.status is PayoutStatus.DRAFT and payout.ready_count > 0

@@ -10,7 +10,7 @@ from flask import Response, render_template, request
 from markupsafe import Markup
 from marshmallow import ValidationError
 
-from schemas.messages import Receipts
+from schemas.messages import ReceiptTexts
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
@@ -79,7 +79,7 @@ def save_receipts(context: RequestContext) -> Any:
     given = {kind: _texts_of(kind) for kind in _RECEIPTS}
     with shown_again(lambda error: _receipts_page(given, error)):
         try:
-            receipts = Receipts().deserialize(given)
+            receipts = ReceiptTexts().deserialize(given)
         except ValidationError as fault:
             raise ServiceError(Code.INVALID_REQUEST, str(fault.messages[0])) from None
         services().receipts.update(UpdateReceipts(receipts), context)

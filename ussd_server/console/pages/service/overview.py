@@ -90,7 +90,7 @@ def _figures(context: RequestContext) -> dict[str, Any]:
     troubled_count = sum(state.is_troubled for state in states)
     unclear_count = len(services().transactions.list(unclear, context).items)
     waiting_payouts = sum(1 for draft in drafts if draft.ready_count)
-    unconfirmed_count = services().team.count_unconfirmed(context)
+    unconfirmed_count = services().people.count_unconfirmed(context)
     bad_webhooks = [each for each in webhooks if each.failing_since or not each.is_active]
     return {
         "recent": services().recent_payments.get(context),

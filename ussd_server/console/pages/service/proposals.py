@@ -14,7 +14,7 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.operators.messages import ConfirmProposal, ProposalView, Propose
-from ussd_server.services.settlement.messages import ListReviews, ReviewItem
+from ussd_server.services.processing.messages import ListReviews, ReviewItem
 from ussd_server.status import ServiceError
 from ussd_server.wire import Page
 

@@ -69,15 +69,8 @@ class KeyNotices:
                 return
             payload = writer(ExpiringApiKeyView)(ExpiringApiKeyView(key.id, key.apikey, key.name, key.expires_at, days))
             about = {"expires": written_moment(key.expires_at)}
-            self._write(
-                key,
-                _EXPIRING,
-                payload,
-                MailKind.KEY_EXPIRES,
-                about,
-                f"{iso_milliseconds(key.expires_at)}/{days}",
-                now,
-            )
+            occasion = f"{iso_milliseconds(key.expires_at)}/{days}"
+            self._write(key, _EXPIRING, payload, MailKind.KEY_EXPIRES, about, occasion, now)
 
     def _write_refused(self, usage: KeyUsage, now: datetime) -> None:
         with unit_of_work():

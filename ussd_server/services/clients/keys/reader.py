@@ -23,9 +23,9 @@ from ussd_server.services.clients.keys.messages import (
     powers,
 )
 from ussd_server.services.pages import find_by_id, require_row
-from ussd_server.services.people import people_behind
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.same_person import people_behind
 from ussd_server.services.signatures import signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, kampala_day

@@ -17,7 +17,7 @@ from ussd_server.database.fixed_columns import fixed_columns
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.providers.failures import FAILURES
 from ussd_server.security.key_ring import Vault
-from ussd_server.services.settlement.outcomes import REVIEW_RETRACTED
+from ussd_server.services.processing.outcomes import REVIEW_RETRACTED
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionView
 from ussd_server.services.webhooks.messages import EVENT_TYPES
 from ussd_server.values import new_id_floor, shillings

@@ -16,7 +16,7 @@ import orjson
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.operations.book_check.history import as_text
-from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, judged_rows
+from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, validated_rows
 from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.values import shillings
 
@@ -74,10 +74,10 @@ PAYOUT_RULES = {
 }
 
 OTHER_THAN_SET = "are not what was set and confirmed"
-OTHER_THAN_JUDGED = "is not what was judged and approved"
+OTHER_THAN_VALIDATED = "is not what was judged and approved"
 UNREPORTED = "was created without an event of it, or has an event that shows something else"
 
-APPROVAL_RULES = (OTHER_THAN_JUDGED, UNREPORTED)
+APPROVAL_RULES = (OTHER_THAN_VALIDATED, UNREPORTED)
 
 _WITHDRAWN = "payout.approval_withdrawn"
 _SHOWN = (
@@ -117,8 +117,8 @@ def approval_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[
         events[payout_id].append(tuple(event))
     for row in list(run_query(_PAYOUTS.format(as_text(_COLUMNS)), low=low, high=high)):
         payout = SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True)))
-        if payout.id in forged or not _is_as_judged(payout, digests):
-            yield payout.id, OTHER_THAN_JUDGED
+        if payout.id in forged or not _is_as_validated(payout, digests):
+            yield payout.id, OTHER_THAN_VALIDATED
         if not _is_reported(payout, events.pop(payout.id, [])):
             yield payout.id, UNREPORTED
     for payout_id in sorted(events):
@@ -145,12 +145,12 @@ def _forged_approvals(low: str, high: str, digests: PayoutDigests) -> Iterator[s
             yield approval.payout_id
 
 
-def _is_as_judged(payout: Any, digests: PayoutDigests | None) -> bool:
+def _is_as_validated(payout: Any, digests: PayoutDigests | None) -> bool:
     is_cancelled = payout.status == PayoutStatus.CANCELLED
     if (
         (payout.draft_digest is None and not is_cancelled)
         or (payout.approval_digest is None and payout.approved_at is not None)
-        or digest_of_items(judged_rows(payout.id)) != payout.items_digest
+        or digest_of_items(validated_rows(payout.id)) != payout.items_digest
     ):
         return False
     return digests is None or digests.is_true(payout)

@@ -125,12 +125,12 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
             missing.append(each)
         else:
             steps.add(step, each.signed_cents, late_for=late_for)
-    late = [payment for payment in given_back if payment.closed_day is not None]
-    for payment in late:
-        content.update(orjson.dumps((payment.id, -payment.cents)))
-        steps.add(LATE_CHANGE, -payment.cents, late_for=payment.closed_day or "")
+    late = [reversal for reversal in given_back if reversal.closed_day is not None]
+    for reversal in late:
+        content.update(orjson.dumps((reversal.id, -reversal.cents)))
+        steps.add(LATE_CHANGE, -reversal.cents, late_for=reversal.closed_day or "")
     return DayBridge(
-        sum(payments.values()) - sum(payment.cents for payment in late),
+        sum(payments.values()) - sum(reversal.cents for reversal in late),
         theirs_cents,
         steps.in_order(),
         tuple(missing),

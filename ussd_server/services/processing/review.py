@@ -12,10 +12,10 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.services.gates.receipts import WayIn, name_each_other
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.processing.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
+from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
-from ussd_server.services.settlement.outcomes import fail, succeed
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.bookings import audit_payment
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
@@ -38,7 +38,7 @@ class ReviewService:
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._providers = runtime.clock, runtime.providers
-        self._receipts = Receipts(runtime)
+        self._receipts = ReceiptWriter(runtime)
 
     def list(self, context: RequestContext) -> tuple[ReviewItem, ...]:
         """Every open review, the one that has waited longest first."""

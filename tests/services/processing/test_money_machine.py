@@ -38,7 +38,7 @@ from ussd_server.services.incoming.messages import (
     ReturnIncoming,
     SetPrefix,
 )
-from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
     CreateRefund,
@@ -185,12 +185,12 @@ class MoneyMachine(RuleBasedStateMachine):
         """The provider sends callbacks: out of order, too often, or long after the outcome."""
         for _ in range(times):
             if reference := Transaction.get_by_id(payment).provider_reference:
-                self.services.settlement.bring_forward(reference)
+                self.services.processing.bring_forward(reference)
 
     @rule(seconds=moments, limit=st.sampled_from([1, 20]))
     def work(self, seconds: float, limit: int) -> None:
         """Time passes, and a worker takes what is due one step on."""
-        self.go_on(self.services.settlement, seconds, limit)
+        self.go_on(self.services.processing, seconds, limit)
 
     @rule(point=st.sampled_from(["claimed", "ask.recorded", "ask.answered", "enquiry.answered", "concluded"]))
     def crash_at_work(self, point: str) -> None:
@@ -200,7 +200,7 @@ class MoneyMachine(RuleBasedStateMachine):
             if reached == point:
                 raise Crash
 
-        mortal = Settlement(other_runtime(self.services, within_pace=lambda _: True, at_kill_point=crash))
+        mortal = PaymentProcessor(other_runtime(self.services, within_pace=lambda _: True, at_kill_point=crash))
         try:
             self.go_on(mortal, seconds=1, limit=3)
         except Crash:
@@ -270,11 +270,11 @@ class MoneyMachine(RuleBasedStateMachine):
         """All transactions of the client."""
         return list(Transaction.select().where(Transaction.client_id == self.call.client_id))
 
-    def go_on(self, settlement: Settlement, seconds: float, limit: int) -> None:
+    def go_on(self, processor: PaymentProcessor, seconds: float, limit: int) -> None:
         """Let time pass, and take what is due one step on."""
         self.clock.advance(seconds)
-        for transaction_id in settlement.claim(limit):
-            settlement.advance(transaction_id)
+        for transaction_id in processor.claim(limit):
+            processor.advance(transaction_id)
 
     def note_booking(self, receipt: str, transaction_id: str | None) -> object:
         """Remember what a receipt was booked as: always the same. Returns a payment that is new."""

@@ -17,8 +17,8 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operations.book_check.check import check_ranges
-from ussd_server.services.settlement.messages import EndReview, ListReviews
-from ussd_server.services.settlement.outcomes import REVIEW_SILENT, close_review, open_review
+from ussd_server.services.processing.messages import EndReview, ListReviews
+from ussd_server.services.processing.outcomes import REVIEW_SILENT, close_review, open_review
 from ussd_server.status import Code, ServiceError
 
 SILENT, FAILS_THEN_SUCCEEDS = "+256770000007", "+256770000009"

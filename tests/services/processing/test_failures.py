@@ -22,9 +22,9 @@ from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import ProviderAnswer
+from ussd_server.services.processing.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT
+from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.settlement.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT
-from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.messages import TransactionStatus
 
 
@@ -96,15 +96,15 @@ def test_an_answer_that_is_older_than_a_failure_does_not_end_the_look_after_it(
 
     def overtake() -> None:
         provider.while_enquired = lambda: None
-        assert desk.settlement.bring_forward(desk.row.provider_reference)
+        assert desk.processing.bring_forward(desk.row.provider_reference)
         other = desk.another_worker()
         (claimed,) = other.claim(1)
         other.advance(claimed)
         assert desk.row.status == "failed"
 
     provider.while_enquired = overtake
-    (claimed,) = desk.settlement.claim(1)
-    desk.settlement.advance(claimed)
+    (claimed,) = desk.processing.claim(1)
+    desk.processing.advance(claimed)
     assert (desk.row.review_opened_at, desk.row.completed_at is None) == (None, False)
     desk.work(590)
     assert desk.row.status == "failed"
@@ -116,7 +116,7 @@ def test_a_callback_soon_after_a_failure_does_not_spare_the_later_look(desk: Des
     provider.asked, provider.enquired = [FAILURE], [FAILURE, SUCCESS]
     desk.order()
     desk.work(1)
-    assert desk.settlement.bring_forward(desk.row.provider_reference)
+    assert desk.processing.bring_forward(desk.row.provider_reference)
     desk.work(590)
     assert (desk.row.status, provider.enquiries) == ("failed", 1)
     desk.work(10)
@@ -130,7 +130,7 @@ def test_a_callback_during_the_look_after_a_failure_is_followed(desk: Desk, prov
 
     def call_back() -> None:
         provider.while_enquired = lambda: None
-        assert desk.settlement.bring_forward(desk.row.provider_reference)
+        assert desk.processing.bring_forward(desk.row.provider_reference)
 
     provider.while_enquired = call_back
     desk.clock.advance(601)
@@ -145,7 +145,7 @@ def test_a_failure_that_overtakes_an_enquiry_is_enquired_as_late_as_any(desk: De
 
     def overtake() -> None:
         provider.while_enquired = lambda: None
-        assert desk.settlement.bring_forward(desk.row.provider_reference)
+        assert desk.processing.bring_forward(desk.row.provider_reference)
 
     provider.enquired = [FAILURE]
     provider.while_enquired = overtake
@@ -161,12 +161,12 @@ def test_the_query_after_a_failure_waits_for_a_disabled_provider(desk: Desk, pro
     provider.asked, provider.enquired = [FAILURE], [SUCCESS]
     desk.order()
     desk.work()
-    with_provider = desk.settlement
-    desk.settlement = desk.another_worker(providers=Providers([]))
+    with_provider = desk.processing
+    desk.processing = desk.another_worker(providers=Providers([]))
     desk.clock.advance(600)
     desk.work()
     assert desk.row.status == "failed"
-    desk.settlement = with_provider
+    desk.processing = with_provider
     desk.work(3700)
     assert (desk.row.status, desk.row.late) == ("succeeded", True)
 
@@ -178,7 +178,7 @@ def test_disabling_a_provider_ends_only_payments_that_were_never_sent(
     desk.order("disbursement")
     if was_sent:
         desk.work()
-    desk.settlement = desk.another_worker(providers=Providers([]))
+    desk.processing = desk.another_worker(providers=Providers([]))
     desk.work(100)
     assert desk.row.status == ("pending" if was_sent else "failed")
     desk.clock.advance(2 * 3600)
@@ -186,7 +186,7 @@ def test_disabling_a_provider_ends_only_payments_that_were_never_sent(
     assert desk.row.review_reason == (REVIEW_SILENT if was_sent else None)
     if was_sent:
         provider.enquired = [SUCCESS]
-        desk.settlement = desk.another_worker()
+        desk.processing = desk.another_worker()
         desk.work(3700)
         assert desk.row.status == TransactionStatus.SUCCEEDED
 
@@ -196,7 +196,7 @@ def test_a_payment_that_was_never_sent_fails_when_its_provider_is_disabled(desk:
     desk.order("disbursement")
     desk.work()
     assert desk.row.status == "submitted"
-    desk.settlement = desk.another_worker(providers=Providers([]))
+    desk.processing = desk.another_worker(providers=Providers([]))
     desk.work(70)
     assert (desk.row.status, desk.row.failure_code) == ("failed", "PROVIDER_UNAVAILABLE")
 
@@ -207,7 +207,7 @@ def test_an_unsent_row_of_a_payout_returns_to_its_queue_when_its_provider_is_dis
     payouts = PayoutDesk(services, clock)
     payouts.approve(payouts.draft_of(1))
     payouts.tick()
-    without_provider = Settlement(other_runtime(services, providers=Providers([])))
+    without_provider = PaymentProcessor(other_runtime(services, providers=Providers([])))
     (released,) = without_provider.claim(9)
     without_provider.advance(released)
     row = Transaction.get_by_id(released.id)
@@ -235,7 +235,7 @@ def test_a_callback_after_a_failure_finds_the_late_success(desk: Desk, provider:
     provider.asked, provider.enquired = [FAILURE], [SUCCESS]
     desk.order("disbursement")
     desk.work()
-    assert desk.settlement.bring_forward(desk.row.provider_reference)
+    assert desk.processing.bring_forward(desk.row.provider_reference)
     desk.work()
     row = desk.row
     assert (row.status, row.late, row.review_reason) == ("succeeded", True, REVIEW_LATE)

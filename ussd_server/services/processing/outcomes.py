@@ -19,7 +19,7 @@ from ussd_server.services.accounts.ledger import (
     write_entry,
 )
 from ussd_server.services.gates.receipts import ClaimOutcome, ClaimResult, WayIn, claim_success, give_back, has_contest
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
 
@@ -36,7 +36,7 @@ def succeed(
     row: Transaction,
     source: Source,
     now: datetime,
-    receipts: Receipts,
+    receipts: ReceiptWriter,
     detail: ChangeDetail = NOTHING_KNOWN,
     way: WayIn = WayIn.ENQUIRY,
 ) -> bool:

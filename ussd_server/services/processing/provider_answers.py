@@ -9,7 +9,7 @@ from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, PollingSchedule, ProviderAnswer
 from ussd_server.services.gates.receipts import WayIn
-from ussd_server.services.settlement.outcomes import (
+from ussd_server.services.processing.outcomes import (
     REVIEW_AMOUNT,
     REVIEW_ANOTHER,
     REVIEW_RETRACTED,
@@ -19,7 +19,7 @@ from ussd_server.services.settlement.outcomes import (
     open_review,
     succeed,
 )
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus
 from ussd_server.values import written_amount
@@ -40,7 +40,7 @@ def apply_answer(
     called_at: datetime,
     now: datetime,
     detail: ChangeDetail,
-    receipts: Receipts,
+    receipts: ReceiptWriter,
 ) -> None:
     """Apply an answer to a transaction that has not succeeded. Call inside a unit of work, with the row locked.
 

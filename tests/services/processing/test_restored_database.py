@@ -28,7 +28,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.settlement.outcomes import REVIEW_AMOUNT, REVIEW_ANOTHER
+from ussd_server.services.processing.outcomes import REVIEW_AMOUNT, REVIEW_ANOTHER
 from ussd_server.services.transactions.messages import CreateRefund, OperatorRefund
 from ussd_server.services.ussd.messages import BeginSession, EnterText
 from ussd_server.settings import Settings
@@ -283,8 +283,8 @@ def lost_order(town: Town, client: RequestContext, number: str, shillings: int) 
     deadline = time.monotonic() + 30
     while found.review_opened_at is None:
         assert time.monotonic() < deadline, found.status
-        for claimed in town.services.settlement.claim(10):
-            town.services.settlement.advance(claimed)
+        for claimed in town.services.processing.claim(10):
+            town.services.processing.advance(claimed)
         town.clock.advance(60)
         found = Transaction.get_by_id(made.transaction_id)
     return found

@@ -44,7 +44,7 @@ def log_in(services: Services, email: str, password: str = PASSWORD) -> str:
 def test_an_invited_person_chooses_a_password_by_a_link_that_works_once(
     services: Services, acme: ExampleClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    team, links = services.team, services.password_links
+    team, links = services.people, services.password_links
     owner = acme.at_console()
     invited = team.invite(InvitePerson("Ann@acme.example", "developer"), owner)
     assert (invited.person.email, invited.person.role, invited.person.state) == (
@@ -82,7 +82,7 @@ def test_an_invited_person_chooses_a_password_by_a_link_that_works_once(
 
 
 def test_an_admin_has_no_power_over_owners_and_makes_none(services: Services, acme: ExampleClient) -> None:
-    team, admin, owner_id = services.team, acme.at_console("admin"), person(acme, "owner")
+    team, admin, owner_id = services.people, acme.at_console("admin"), person(acme, "owner")
     for attempt in (
         lambda: team.invite(InvitePerson("eve@acme.example", "owner"), admin),
         lambda: team.change_role(ChangeRole(person(acme, "admin"), "owner"), admin),
@@ -101,9 +101,10 @@ def test_an_admin_has_no_power_over_owners_and_makes_none(services: Services, ac
     assert changed.role == "admin"
 
 
+@pytest.mark.both_databases
 def test_a_client_keeps_one_active_owner(services: Services, acme: ExampleClient) -> None:
     team, owner, owner_id, admin_id = (
-        services.team,
+        services.people,
         acme.at_console(),
         person(acme, "owner"),
         person(acme, "admin"),
@@ -129,7 +130,7 @@ def test_a_client_keeps_one_active_owner(services: Services, acme: ExampleClient
 
 
 def test_a_disabled_person_is_out_at_once_and_comes_back(services: Services, acme: ExampleClient) -> None:
-    team, owner, viewer_id = services.team, acme.at_console(), person(acme, "viewer")
+    team, owner, viewer_id = services.people, acme.at_console(), person(acme, "viewer")
     login = log_in(services, acme.email("viewer"))
     assert [seen.login_id for seen in team.show(viewer_id, owner).logins] == [login]
     assert team.end_logins(viewer_id, owner).state == "active"
@@ -150,7 +151,7 @@ def test_a_disabled_person_is_out_at_once_and_comes_back(services: Services, acm
 def test_the_links_that_a_person_was_shown_end_with_their_power(
     services: Services, acme: ExampleClient, change: str
 ) -> None:
-    team, owner, admin_id = services.team, acme.at_console(), person(acme, "admin")
+    team, owner, admin_id = services.people, acme.at_console(), person(acme, "admin")
     shown = team.new_link(person(acme, "developer"), acme.at_console("admin"))
     not_shown = team.new_link(person(acme, "viewer"), owner)
     assert services.password_links.email_of(shown.token or "") == acme.email("developer")
@@ -167,12 +168,12 @@ def test_the_links_that_a_person_was_shown_end_with_their_power(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda services, user_id, owner: services.team.change_role(ChangeRole(user_id, "developer"), owner),
+        lambda services, user_id, owner: services.people.change_role(ChangeRole(user_id, "developer"), owner),
         lambda services, user_id, owner: services.clients.set_user_active(
-            services.team.show(user_id, owner).email, True, OPERATOR
+            services.people.show(user_id, owner).email, True, OPERATOR
         ),
         lambda services, user_id, owner: services.clients.change_password(
-            services.team.show(user_id, owner).email, PASSWORD, OPERATOR
+            services.people.show(user_id, owner).email, PASSWORD, OPERATOR
         ),
     ],
     ids=["role", "enabled", "password"],
@@ -186,7 +187,7 @@ def test_each_change_of_a_person_ends_their_link_even_within_its_millisecond(
 ) -> None:
     viewer_id, owner, moment = person(acme, "viewer"), acme.at_console(), clock.now()
     monkeypatch.setattr(clock, "now", lambda: moment)
-    link = services.team.new_link(viewer_id, owner)
+    link = services.people.new_link(viewer_id, owner)
     change(services, viewer_id, owner)
     assert refusal(lambda: services.password_links.email_of(link.token or ""))[0] is Code.NOT_FOUND
 
@@ -195,7 +196,7 @@ def test_each_change_of_a_person_ends_their_link_even_within_its_millisecond(
 def test_a_call_that_began_before_its_person_lost_their_role_changes_nothing(
     services: Services, acme: ExampleClient, is_disabled: bool
 ) -> None:
-    team, stale, owner, admin_id = services.team, acme.at_console("admin"), acme.at_console(), person(acme, "admin")
+    team, stale, owner, admin_id = services.people, acme.at_console("admin"), acme.at_console(), person(acme, "admin")
     if is_disabled:
         team.set_active(admin_id, False, owner)
     else:
@@ -213,7 +214,7 @@ def test_a_call_that_began_before_its_person_lost_their_role_changes_nothing(
 def test_another_clients_person_is_missing_and_a_taken_address_is_refused(
     services: Services, acme: ExampleClient
 ) -> None:
-    team, owner, other = services.team, acme.at_console(), ExampleClient(services, "other")
+    team, owner, other = services.people, acme.at_console(), ExampleClient(services, "other")
     theirs = person(other, "viewer")
     for user_id in (theirs, "019e0000-0000-7000-8000-000000000000", "x"):
         for attempt in (

@@ -1,4 +1,4 @@
-"""Settlement: workers, providers, callbacks and crashes in every order for one payment."""
+"""Processing: workers, providers, callbacks and crashes in every order for one payment."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.support.desk import (
     FakeProvider,
 )
 from ussd_server.providers.messages import ProviderAnswer
+from ussd_server.services.processing.outcomes import REVIEW_CONTRADICTION
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION
 
 
 @pytest.mark.parametrize(("has_provider", "is_within_pace"), [(True, True), (True, False), (False, True)])
@@ -28,19 +28,19 @@ def test_a_worker_that_slept_longer_than_its_lease_leaves_the_payment_to_the_wor
         providers=Providers([provider] if has_provider else []), within_pace=lambda _: is_within_pace
     )
     (lost,) = sleeper.claim(1)
-    assert desk.settlement.claim(1) == []
+    assert desk.processing.claim(1) == []
     desk.clock.advance(61)
-    (claimed,) = desk.settlement.claim(1)
+    (claimed,) = desk.processing.claim(1)
     sleeper.advance(lost)
     assert desk.another_worker().claim(1) == [], "the lease of the other worker goes on"
-    desk.settlement.advance(claimed)
+    desk.processing.advance(claimed)
     sleeper.advance(lost)
     assert (len(provider.asks), provider.enquiries) == (1, 0)
 
 
 def test_two_workers_at_the_very_moment_of_asking_ask_once(desk: Desk, provider: FakeProvider) -> None:
     desk.order()
-    other = desk.settlement
+    other = desk.processing
 
     def overtake(point: str) -> None:
         if point == "claimed" and not provider.asks:
@@ -65,15 +65,15 @@ def test_an_answer_that_was_overtaken_by_another_moves_money_once(
 
     def overtake() -> None:
         provider.while_asked = lambda: None
-        assert desk.settlement.bring_forward(desk.row.provider_reference)
+        assert desk.processing.bring_forward(desk.row.provider_reference)
         other = desk.another_worker()
         (claimed,) = other.claim(1)
         other.advance(claimed)
         desk.check()
 
     provider.while_asked = overtake
-    (claimed,) = desk.settlement.claim(1)
-    desk.settlement.advance(claimed)
+    (claimed,) = desk.processing.claim(1)
+    desk.processing.advance(claimed)
     if first is not FAILURE:
         desk.check()
     row = desk.row
@@ -93,7 +93,7 @@ def test_no_other_worker_takes_a_payment_while_its_provider_takes_all_of_its_tim
     desk: Desk, provider: FakeProvider
 ) -> None:
     longest = 25
-    settlement = desk.another_worker(provider_timeout_seconds=longest)
+    processor = desk.another_worker(provider_timeout_seconds=longest)
     desk.order()
 
     def wait() -> None:
@@ -101,8 +101,8 @@ def test_no_other_worker_takes_a_payment_while_its_provider_takes_all_of_its_tim
         assert desk.another_worker().claim(1) == []
 
     provider.while_asked = wait
-    (claimed,) = settlement.claim(1)
-    settlement.advance(claimed)
+    (claimed,) = processor.claim(1)
+    processor.advance(claimed)
     assert desk.row.status == "pending"
 
 
@@ -135,7 +135,7 @@ def test_payments_of_one_moment_are_not_asked_about_in_one_moment(desk: Desk, pr
     for number in range(10):
         desk.order(reference=str(number))
         began_at = desk.clock.now()
-        desk.settlement.advance(*desk.settlement.claim(1))
+        desk.processing.advance(*desk.processing.claim(1))
         delays.add(round((desk.row.due_at - began_at).total_seconds(), 1))
     assert len(delays) > 1
     assert min(delays) >= 4.5
@@ -148,22 +148,22 @@ def test_a_callback_brings_the_next_enquiry_forward_and_is_named_as_its_source(
     desk.order()
     desk.work(8)
     reference = desk.row.provider_reference
-    assert desk.settlement.bring_forward(reference)
-    assert not desk.settlement.bring_forward(reference), "it is due already"
+    assert desk.processing.bring_forward(reference)
+    assert not desk.processing.bring_forward(reference), "it is due already"
     desk.work()
     assert desk.statuses[-1] == "succeeded"
     assert desk.view.events[-1].source == "callback"
-    assert not desk.settlement.bring_forward(reference), "there is nothing left to hurry"
-    assert not desk.settlement.bring_forward("00000000-0000-4000-8000-000000000000")
+    assert not desk.processing.bring_forward(reference), "there is nothing left to hurry"
+    assert not desk.processing.bring_forward("00000000-0000-4000-8000-000000000000")
 
 
 def test_a_callback_before_anything_was_asked_changes_nothing(desk: Desk, provider: FakeProvider) -> None:
     desk.order()
-    assert not desk.settlement.bring_forward(desk.row.provider_reference)
-    (claimed,) = desk.settlement.claim(1)
-    assert not desk.settlement.bring_forward(desk.row.provider_reference)
+    assert not desk.processing.bring_forward(desk.row.provider_reference)
+    (claimed,) = desk.processing.claim(1)
+    assert not desk.processing.bring_forward(desk.row.provider_reference)
     assert desk.another_worker().claim(1) == []
-    desk.settlement.advance(claimed)
+    desk.processing.advance(claimed)
     assert len(provider.asks) == 1
 
 
@@ -173,7 +173,7 @@ def test_only_the_enquiry_that_a_callback_brought_forward_names_it_as_its_source
     provider.enquired = [PENDING, SUCCESS]
     desk.order()
     desk.work()
-    assert desk.settlement.bring_forward(desk.row.provider_reference)
+    assert desk.processing.bring_forward(desk.row.provider_reference)
     desk.work(60)
     assert (desk.statuses[-1], desk.view.events[-1].source) == ("succeeded", "poll")
 
@@ -184,7 +184,7 @@ def test_a_payment_that_its_provider_calls_about_was_sent_whatever_the_request_s
     provider.asked, provider.enquired = [NOT_SENT], [UNKNOWN]
     desk.order()
     desk.work(58)
-    provider.while_asked = lambda: desk.settlement.bring_forward(desk.row.provider_reference)
+    provider.while_asked = lambda: desk.processing.bring_forward(desk.row.provider_reference)
     desk.work(20)
     assert desk.row.status == "ambiguous"
 
@@ -194,7 +194,7 @@ def test_a_worker_out_of_pace_leaves_the_lease_of_another(desk: Desk, provider: 
 
     def overtake(_: str) -> bool:
         desk.clock.advance(61)
-        assert desk.settlement.claim(1) == [claimed]
+        assert desk.processing.claim(1) == [claimed]
         return False
 
     slow = desk.another_worker(within_pace=overtake)

@@ -25,17 +25,17 @@ from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Pol
 from ussd_server.services.gates.receipts import WayIn, conflict_of, lock_claim, take_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
-from ussd_server.services.runtime import Runtime
-from ussd_server.services.settlement.messages import Callback, CallbackPath
-from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
-from ussd_server.services.settlement.provider_answers import (
+from ussd_server.services.processing.messages import Callback, CallbackPath
+from ussd_server.services.processing.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
+from ussd_server.services.processing.provider_answers import (
     SLOW_POLL_SECONDS,
     UNAVAILABLE_RETRY_SECONDS,
     UNREACHABLE_SECONDS,
     apply_answer,
     waits_since,
 )
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import (
     SUCCESSFUL,
@@ -59,18 +59,18 @@ _WAIT_WITHOUT_PROVIDER_SECONDS = 7200
 # How long the versions of the workers are used before they are read again.
 _REFRESH_SECONDS = 2.0
 _ASKED = ("asked_at", "ask_attempts", "sent_reference", "status", "updated_at")
-# The columns that `conclude` leaves as they are when another worker or a callback has set them during the call.
+# The columns that `apply_outcome` leaves as they are when another worker or a callback has set them during the call.
 _SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 
 
-class Settlement:
+class PaymentProcessor:
     """Advances transactions from created to final."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
         self._heartbeat, self._within_pace = runtime.heartbeat, runtime.within_pace
         self._at_kill_point = runtime.at_kill_point
-        self._gate, self._receipts = SendingGate(runtime), Receipts(runtime)
+        self._gate, self._receipts = SendingGate(runtime), ReceiptWriter(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._count_call = runtime.heartbeat.count_call
         self._is_held = runtime.settings.hold_money
@@ -90,7 +90,7 @@ class Settlement:
         return self._leases.claim(rows, _LEASE_SECONDS)
 
     def advance(self, claimed: Transaction) -> None:
-        """Advance a claimed transaction one step: ask its provider, or enquire, and conclude from the answer.
+        """Advance a claimed transaction one step: ask its provider, or enquire, and apply the outcome.
 
         Does nothing when the lease of `claimed` has ended: another worker has the transaction, or will claim it.
         """
@@ -119,13 +119,13 @@ class Settlement:
         if asks:
             source = Source.SUBMIT
             self._at_kill_point("ask.recorded")
-            answer, took_ms = self._call(provider, "ask", provider.ask, payment)
+            answer, took_ms = self._call(provider, "ask", provider.send, payment)
             self._at_kill_point("ask.answered")
         else:
             source = Source(row.due_source)
-            answer, took_ms = self._call(provider, "enquire", provider.enquire, payment)
+            answer, took_ms = self._call(provider, "enquire", provider.query_status, payment)
             self._at_kill_point("enquiry.answered")
-        self.conclude(row.id, provider.pace, answer, source, called_at, row.lease_token, took_ms)
+        self.apply_outcome(row.id, provider.pace, answer, source, called_at, row.lease_token, took_ms)
         self._at_kill_point("concluded")
 
     def _is_stopped(self, row: Transaction) -> bool:
@@ -192,7 +192,7 @@ class Settlement:
         self._count_call(provider.name, kind, answer, took_ms)
         return answer, took_ms
 
-    def conclude(
+    def apply_outcome(
         self,
         transaction_id: str,
         pace: PollingSchedule,
@@ -309,9 +309,9 @@ class Settlement:
 class CallbackService:
     """Receives callbacks of providers. Their content is not trusted; they only bring our own enquiry forward."""
 
-    def __init__(self, runtime: Runtime, settlement: Settlement) -> None:
+    def __init__(self, runtime: Runtime, processor: PaymentProcessor) -> None:
         self._tokens, self._providers, self._wake_worker = runtime.tokens, runtime.providers, runtime.wake_up.send
-        self._settlement = settlement
+        self._processor = processor
 
     def receive(self, callback: Callback) -> None:
         """Make the enquiry about the payment that a callback names due now. Repeated and late callbacks do no harm.
@@ -322,7 +322,7 @@ class CallbackService:
         if provider is None or not self._tokens.is_callback_secret(callback.provider, callback.secret):
             raise ServiceError(Code.NOT_FOUND, "Not found")
         reference = provider.reference_in(callback.body)
-        if reference is not None and self._settlement.bring_forward(reference):
+        if reference is not None and self._processor.bring_forward(reference):
             self._wake_worker()
 
     def paths(self, context: RequestContext) -> list[CallbackPath]:

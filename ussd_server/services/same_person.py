@@ -32,7 +32,7 @@ def people_behind(client_id: str, ids: Collection[str]) -> frozenset[str]:
     return _closure(_counts_as(client_id), ids) if ids else frozenset()
 
 
-def counted_as_one(client_id: str, ids: Collection[str]) -> frozenset[str]:
+def ids_of_same_person(client_id: str, ids: Collection[str]) -> frozenset[str]:
     """The people of a client who count as one person with one of these, including these."""
     counts_as = _counts_as(client_id)
     wanted = _closure(counts_as, ids)

@@ -19,9 +19,9 @@ from tests.support.desk import (
 )
 from tests.support.money import balances, operator
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.processing.messages import EndReview
+from ussd_server.services.processing.outcomes import REVIEW_AMOUNT, REVIEW_SILENT
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.settlement.messages import EndReview
-from ussd_server.services.settlement.outcomes import REVIEW_AMOUNT, REVIEW_SILENT
 from ussd_server.services.transactions.messages import CreateRefund
 
 
@@ -50,7 +50,7 @@ def test_a_lost_payment_that_cannot_be_sent_again_is_asked_in_its_pace_and_reach
     desk.work(3 * 3600)
     assert len(provider.asks) == before, "nothing is sent while a person looks at it"
     provider.enquired = [SUCCESS]
-    assert desk.settlement.bring_forward(desk.row.provider_reference), "a callback still hurries the next enquiry"
+    assert desk.processing.bring_forward(desk.row.provider_reference), "a callback still hurries the next enquiry"
     desk.work()
     assert desk.row.status == "succeeded"
 
@@ -86,8 +86,8 @@ def test_a_provider_that_did_not_know_a_payment_yet_does_not_make_it_lost_by_ans
 ) -> None:
     provider.asked, provider.enquired = [UNKNOWN], [NOT_FOUND]
     desk.order()
-    (claimed,) = desk.settlement.claim(1)
-    desk.settlement.advance(claimed)
+    (claimed,) = desk.processing.claim(1)
+    desk.processing.advance(claimed)
     slow = desk.another_worker(at_kill_point=lambda point: point == "enquiry.answered" and desk.clock.advance(120))
     desk.clock.advance(6)
     (claimed,) = slow.claim(1)
@@ -211,20 +211,20 @@ def test_another_amount_than_asked_moves_nothing_and_goes_to_review(desk: Desk, 
 def test_a_lost_payment_is_not_sent_again_while_another_worker_enquires(desk: Desk, provider: FakeProvider) -> None:
     provider.asked, provider.enquired = [UNKNOWN], [NOT_FOUND, PENDING]
     desk.order()
-    (claimed,) = desk.settlement.claim(1)
-    desk.settlement.advance(claimed)
+    (claimed,) = desk.processing.claim(1)
+    desk.processing.advance(claimed)
     desk.clock.advance(70)
     taken_over: list[Transaction] = []
 
     def overtake(point: str) -> None:
         if point == "enquiry.answered":
-            assert desk.settlement.bring_forward(desk.row.provider_reference)
-            taken_over.extend(desk.settlement.claim(1))
+            assert desk.processing.bring_forward(desk.row.provider_reference)
+            taken_over.extend(desk.processing.claim(1))
 
     slow = desk.another_worker(at_kill_point=overtake)
     (claimed,) = slow.claim(1)
     slow.advance(claimed)
-    desk.settlement.advance(*taken_over)
+    desk.processing.advance(*taken_over)
     desk.work(100)
     assert (desk.row.status, len(provider.asks)) == ("pending", 1)
 
@@ -235,17 +235,17 @@ def test_nothing_is_sent_once_a_person_decides(desk: Desk, provider: FakeProvide
     desk.order("disbursement")
     desk.work()
     desk.clock.advance(61)
-    (claimed,) = desk.settlement.claim(1)
-    desk.settlement.advance(claimed)
+    (claimed,) = desk.processing.claim(1)
+    desk.processing.advance(claimed)
     assert desk.row.asked_at is None, "it is about to be sent again"
-    with_provider = desk.settlement
-    desk.settlement = desk.another_worker(providers=Providers([]))
+    with_provider = desk.processing
+    desk.processing = desk.another_worker(providers=Providers([]))
     desk.clock.advance(2 * 3600)
     desk.work()
     assert desk.row.review_reason == REVIEW_SILENT
     if has_operator_settled:
         desk.services.reviews.end(EndReview(desk.id, "no trace of it", "Ann", "Ben", has_succeeded=False), operator())
-    desk.settlement = with_provider
+    desk.processing = with_provider
     desk.work(3 * 3600)
     assert len(provider.asks) == 1
     assert desk.row.status == ("failed" if has_operator_settled else "ambiguous")

@@ -1,0 +1,1 @@
+"""Processing: claims, provider calls, callbacks, outcomes and reviews of payments."""

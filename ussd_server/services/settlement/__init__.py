@@ -1,1 +1,0 @@
-"""Settlement: claims, provider calls, callbacks, outcomes and reviews of payments."""
