@@ -40,7 +40,7 @@ def test_computations_that_begin_together_have_turns_with_gaps_between_them(
         # Each is another greenlet: it has no turn yet.
         turns._turn_ends = 0.0
         turns.pass_on()
-    assert pauses == [2.0, 8.0, 14.0]
+    assert pauses == [2.0, 6.0, 10.0]
 
 
 class RowsInUse(tuple[dict[str, str], ...]):

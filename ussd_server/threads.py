@@ -260,7 +260,7 @@ class _Turns:
 
 
 # A request of others needs some turns of gevent's hub: in a gap it has several.
-_TURN_SECONDS, _GAP_SECONDS = 0.004, 0.002
+_TURN_SECONDS, _GAP_SECONDS = 0.002, 0.002
 
 let_others_run = _Turns().pass_on
 """Let other requests of this process run; called often by what computes for long. Costs 0.1 us within a turn."""
