@@ -192,7 +192,7 @@ class MenuService(Service):
         codes = _codes_by_menu(context.client_id)
         # Drafts may have 64 KiB each: the database reads their titles.
         title = fn.SUBSTR(SQL(dialect().json_value("draft", "'title'", "text")), 1, 100).alias("title")
-        rows = Menu.select(Menu.id, Menu.name, Menu.published_version, Menu.draft_saved_at, title)
+        rows: Any = Menu.select(Menu.id, Menu.name, Menu.published_version, Menu.draft_saved_at, title)
         return tuple(
             MenuSummary(row.name, row.title or "", row.published_version, row.draft_saved_at, codes.get(row.id, ()))
             for row in rows.where(Menu.client_id == context.client_id).order_by(Menu.name)
