@@ -6,7 +6,6 @@ from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
 from ussd_server.database.opening import open_database
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.menus.document.variables import use_provider_states
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit.trail import AuditService
@@ -219,7 +218,6 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         pooler=settings.database_pooler,
     )
     runtime = build_runtime(settings, clock or Clock())
-    use_provider_states(runtime.providers.takes_payments)
     use_mail(settings.smtp_url is not None)
     use_sms(settings.sms is not None)
     return Services(runtime)

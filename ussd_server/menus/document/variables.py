@@ -119,26 +119,19 @@ WIDEST_FACTS: Mapping[Name, str] = {
     **{Name("provider", f"{provider}.available"): "False" for provider in PROVIDER_NAMES},
 }
 
-_takes_payments: Callable[[str], bool] = lambda _: True  # noqa: E731 - replaced as a whole
-
-
-def use_provider_states(takes_payments: Callable[[str], bool]) -> None:
-    """Ask `takes_payments` for the state of a provider from now on. It answers from memory.
-
-    Until then, and in tools without a service, every provider takes payments.
-    """
-    global _takes_payments
-    _takes_payments = takes_payments
-
 
 class ProviderStates(Mapping[str, bool]):
     """`mtn.available` and the like. A state is asked for when an expression reads it, not at every step."""
+
+    def __init__(self, takes_payments: Callable[[str], bool] = lambda _: True) -> None:
+        """`takes_payments` answers from memory. By default, in tools without a service, every provider does."""
+        self._takes_payments = takes_payments
 
     def __getitem__(self, name: str) -> bool:
         provider, _, fact = name.partition(".")
         if fact != "available" or provider not in PROVIDER_NAMES:
             raise KeyError(name)
-        return _takes_payments(provider)
+        return self._takes_payments(provider)
 
     def __iter__(self) -> Iterator[str]:
         return (f"{provider}.available" for provider in PROVIDER_NAMES)
@@ -147,4 +140,4 @@ class ProviderStates(Mapping[str, bool]):
         return len(PROVIDER_NAMES)
 
 
-PROVIDER_STATES = ProviderStates()
+EVERY_PROVIDER = ProviderStates()

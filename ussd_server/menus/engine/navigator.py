@@ -25,7 +25,7 @@ from ussd_server.menus.document.nodes import (
     SetNode,
 )
 from ussd_server.menus.document.templates import LocalizedText
-from ussd_server.menus.document.variables import PROVIDER_STATES
+from ussd_server.menus.document.variables import EVERY_PROVIDER, ProviderStates
 from ussd_server.menus.engine.actions import MenuAction, PinAction, action_of, failure_target
 from ussd_server.menus.engine.kept_secrets import Digest, KeptSecret, digests_of, kept_secrets
 from ussd_server.menus.engine.views import Renderer, is_constant, items_of
@@ -47,6 +47,7 @@ class SessionFacts:
     network: str = ""  # the network code, for example 64110
     session_id: str = ""
     has_pin: bool | None = None  # None where the menu does not ask; documents read it as `subscriber.has_pin`
+    providers: ProviderStates = field(default_factory=lambda: EVERY_PROVIDER, repr=False, compare=False)  # never stored
 
     def as_scope(self) -> dict[str, str]:
         """Return the facts by their names in documents."""
@@ -111,7 +112,7 @@ class State:
         return {
             "vars": {**self.variables, **self.kept, **self.secrets},
             "session": self.facts.as_scope(),
-            "provider": PROVIDER_STATES,
+            "provider": self.facts.providers,
             "subscriber": {"has_pin": bool(self.facts.has_pin)},
         }
 
@@ -129,7 +130,9 @@ class State:
         return stored
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any], digest_of: Digest | None = None) -> State:
+    def from_dict(
+        cls, stored: Mapping[str, Any], digest_of: Digest | None = None, providers: ProviderStates = EVERY_PROVIDER
+    ) -> State:
         """Read a state that `to_dict` returned, with the same `digest_of`."""
         # A session that the version before began lacks the newer fields.
         values, entries = {name: stored[name] for name in _STORED if name in stored}, stored["handover_entries"]
@@ -137,7 +140,7 @@ class State:
         values["handover_entries"] = None if entries is None else tuple(entries)
         if digest_of is not None and "kept" in stored:
             values["kept"] = kept_secrets(stored["kept"], digest_of)
-        return cls(facts=SessionFacts(**stored["facts"]), **values)
+        return cls(facts=SessionFacts(**stored["facts"], providers=providers), **values)
 
 
 _STORED = tuple(each.name for each in fields(State) if each.name not in ("facts", "secrets", "kept", "ahead"))

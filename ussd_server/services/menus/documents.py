@@ -11,6 +11,7 @@ from ussd_server.menus.document.bounds import find_excess
 from ussd_server.menus.document.document import Document, parse, read
 from ussd_server.menus.document.findings import Finding, Spelling, error
 from ussd_server.menus.document.nodes import HandoverNode, HttpNode, PayNode
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.texts import read_text
 from ussd_server.menus.source.yaml_text import Places, SourceError, json_places
@@ -40,9 +41,9 @@ def document_of(row: UssdSession) -> Document:
     return published_document(row.menu_id, row.menu_version)
 
 
-def facts_of(row: UssdSession, has_pin: bool | None = None) -> SessionFacts:
+def facts_of(row: UssdSession, providers: ProviderStates, has_pin: bool | None = None) -> SessionFacts:
     """Return what a menu may know of a session."""
-    return SessionFacts(row.phone_number, row.service_code, row.network, row.id, has_pin)
+    return SessionFacts(row.phone_number, row.service_code, row.network, row.id, has_pin, providers)
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ from ussd_server.menus.checks.check import check
 from ussd_server.menus.checks.width_proof import FullestScreen, fullest_screens
 from ussd_server.menus.document.bounds import MAX_SCRIPTS, WorkBudget, WorkExceededError
 from ussd_server.menus.document.document import read
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.yaml_text import Places, write_yaml
@@ -73,6 +74,7 @@ class MenuService:
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._keyring, self._guard = runtime.clock, runtime.keyring, runtime.guard
         self._gate = SendingGate(runtime)
+        self._provider_states = ProviderStates(runtime.providers.takes_payments)
         self._session_life_seconds = runtime.settings.session_life_seconds
 
     def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:
@@ -284,7 +286,9 @@ class MenuService:
 
     def _walk(self, request: WalkMenu, context: RequestContext) -> Walk:
         document = usable_document(self.document(request.menu_id, request.version, context))
-        facts = SessionFacts(request.phone_number, request.service_code, request.network, "walk")
+        facts = SessionFacts(
+            request.phone_number, request.service_code, request.network, "walk", providers=self._provider_states
+        )
         acts = [Act(each.kind.value, each.text) for each in request.acts]
         return walk(document, facts, acts, request.language, dialled_entries(request.entries))
 

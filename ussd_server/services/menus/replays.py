@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from ussd_server.context import RequestContext
 from ussd_server.gateways.messages import Action
 from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.metrics import count_drop_off
@@ -41,6 +42,7 @@ class ReplayService:
     def __init__(self, runtime: Runtime, menus: MenuService) -> None:
         self._menus = menus
         self._clock = runtime.clock
+        self._provider_states = ProviderStates(runtime.providers.takes_payments)
 
     def replay(self, request: ReplayMenu, context: RequestContext) -> tuple[ReplayItem, ...]:
         """Replay conversations through the draft of a menu; returns one item for each, at most 500.
@@ -106,7 +108,10 @@ class ReplayService:
                 # Other requests of the process run in between.
                 time.sleep(0)
                 row = rows.get(session_id)
-                yield ReplayItem(session_id, ReplayResult.NOT_FOUND) if row is None else _replayed(draft, row, displays)
+                if row is None:
+                    yield ReplayItem(session_id, ReplayResult.NOT_FOUND)
+                else:
+                    yield _replayed(draft, row, displays, self._provider_states)
 
 
 def _displays(channel_ids: Collection[str | None]) -> dict[str | None, DisplayOptions]:
@@ -115,10 +120,12 @@ def _displays(channel_ids: Collection[str | None]) -> dict[str | None, DisplayOp
     return {None: STANDARD, **{row.id: DisplayOptions.of(row.settings) for row in rows}}
 
 
-def _replayed(draft: Document, row: UssdSession, displays: Mapping[str | None, DisplayOptions]) -> ReplayItem:
+def _replayed(
+    draft: Document, row: UssdSession, displays: Mapping[str | None, DisplayOptions], providers: ProviderStates
+) -> ReplayItem:
     past = PastConversation(
         document_of(row),
-        facts_of(row),
+        facts_of(row, providers),
         row.language,
         [PastTurn(turn["entry"], turn["screen"], turn["node"], turn["action"] == Action.END) for turn in row.turns],
         row.transaction_id is not None,

@@ -50,7 +50,7 @@ class Conversations:
     """Takes sessions from one screen to the next. None means: another step was faster, read the session again."""
 
     def __init__(self, sessions: Sessions, actions: Actions) -> None:
-        self._sessions = sessions
+        self._sessions, self._provider_states = sessions, sessions.provider_states
         self._actions = actions
 
     def begin(self, dial: DialRequest) -> UssdSession | None:
@@ -59,11 +59,11 @@ class Conversations:
             row = self._new_row(dial)
             outcome = find_waiting(row, dial.input.received_at)
             if outcome is not None:
-                turn = _announced(row, dial, outcome.language, outcome.word, outcome.amount_cents, outcome.kind)
+                turn = self._announced(row, dial, outcome.language, outcome.word, outcome.amount_cents, outcome.kind)
                 if self._sessions.insert_announcing(row, turn, dial.input, outcome):
                     return row
         row = self._new_row(dial)
-        turn = self._resumed(row, dial) or _started(row, dial)
+        turn = self._resumed(row, dial) or self._started(row, dial)
         if turn.action is None:
             return row if self._sessions.insert_answered(row, turn, dial.input) else None
         row.node, row.language = turn.state.node, turn.state.language
@@ -95,17 +95,18 @@ class Conversations:
         if last is None:
             return None
         if may_be_paying(last):
-            return _announced(row, dial, last.language, "processing")
+            return self._announced(row, dial, last.language, "processing")
         if document_of(row).resume == "off" or not _is_cut_off(last, dial.input):
             return None
         payment = _payment_of(last)
         if payment is not None:
             outcome = OUTCOME_WORDS.get(TransactionStatus(payment.status), "processing")
-            return _announced(row, dial, last.language, outcome, payment.amount_cents, payment.type)
+            return self._announced(row, dial, last.language, outcome, payment.amount_cents, payment.type)
         # A session that ended with its last screen has no state.
         if dial.entries or not last.state or not _is_resumable(last):
             return None
-        reopened = reopen(document_of(last), state_of(last), _facts(row, last.menu_version), dial.display)
+        state = state_of(last, self._provider_states)
+        reopened = reopen(document_of(last), state, self._facts(row, last.menu_version), dial.display)
         if reopened is not None:
             row.menu_version = last.menu_version
         return reopened
@@ -164,7 +165,7 @@ class Conversations:
         return ActionContext(
             RequestContext(caller, request_id),
             PayingMenu(row.menu_id, row.menu_version, document.id, document.title),
-            facts_of(row),
+            facts_of(row, self._provider_states),
             _conversation(row),
             row.language,
             len(row.turns),
@@ -193,34 +194,38 @@ class Conversations:
                 self._sessions.release(row.id, token, context.transaction_id)
         return row if is_written else None
 
+    def _facts(self, row: UssdSession, menu_version: int | None = None) -> SessionFacts:
+        """The facts of a session that begins, with the PIN's where its menu asks for it."""
+        is_asked = reads_pin(row.menu_id, menu_version or row.menu_version)
+        pin = has_pin(row.client_id, row.phone_number) if is_asked else None
+        return facts_of(row, self._provider_states, pin)
 
-def _facts(row: UssdSession, menu_version: int | None = None) -> SessionFacts:
-    """The facts of a session that begins, with the PIN's where its menu asks for it."""
-    is_asked = reads_pin(row.menu_id, menu_version or row.menu_version)
-    return facts_of(row, has_pin(row.client_id, row.phone_number) if is_asked else None)
+    def _started(self, row: UssdSession, dial: DialRequest) -> Turn:
+        document, language = document_of(row), dial.target.language
+        given = _given(document, row)
+        return start(document, self._facts(row), language, given=given, entries=dial.entries, channel=dial.display)
 
-
-def _started(row: UssdSession, dial: DialRequest) -> Turn:
-    document, language = document_of(row), dial.target.language
-    given = _given(document, row)
-    return start(document, _facts(row), language, given=given, entries=dial.entries, channel=dial.display)
-
-
-def _announced(
-    row: UssdSession, dial: DialRequest, language: str, outcome: str, amount_cents: int = 0, kind: str = "collection"
-) -> Turn:
-    """The outcome of a payment, in the language that the subscriber chose last, else in `language`."""
-    document = document_of(row)
-    return announce(
-        document,
-        _facts(row),
-        dial.target.language or language,
-        outcome,
-        amount_cents,
-        kind=kind,
-        given=_given(document, row),
-        channel=dial.display,
-    )
+    def _announced(
+        self,
+        row: UssdSession,
+        dial: DialRequest,
+        language: str,
+        outcome: str,
+        amount_cents: int = 0,
+        kind: str = "collection",
+    ) -> Turn:
+        """The outcome of a payment, in the language that the subscriber chose last, else in `language`."""
+        document = document_of(row)
+        return announce(
+            document,
+            self._facts(row),
+            dial.target.language or language,
+            outcome,
+            amount_cents,
+            kind=kind,
+            given=_given(document, row),
+            channel=dial.display,
+        )
 
 
 def _is_cut_off(last: UssdSession, step_input: StepInput) -> bool:

@@ -10,6 +10,7 @@ from ussd_server.context import SEND, RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Budget, Screen, measure
 from ussd_server.menus.tools.walk import Act, WalkScreen, seen_screen
 from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCode, SubscriberLanguage, UssdSession
@@ -35,6 +36,7 @@ class HandsetService:
         """Nothing is dialled unless the setting allows it; outside of a sandbox only by callers that may move money."""
         self._channels = channels
         self._gateways = gateways
+        self._provider_states = ProviderStates(runtime.providers.takes_payments)
         self._clock = runtime.clock
         self._may_dial = runtime.settings.has_console_phone
         self._is_sandbox = runtime.settings.is_sandbox
@@ -58,7 +60,7 @@ class HandsetService:
         request = gateway.request_of(call, cumulative=channel.cumulative)
         shown = gateway.screen_of(self._answer(channel, secret, request, context))
         row = _find(call, channel, context)
-        return _without_session(shown, call) if row is None else _view(row, shown, call, channel)
+        return _without_session(shown, call) if row is None else self._view(row, shown, call, channel)
 
     def look(self, call: HandsetCall, context: RequestContext) -> HandsetView | None:
         """Return the last screen of a call without sending anything; None before the first. Raises as `step` does."""
@@ -66,7 +68,7 @@ class HandsetService:
         row = _find(call, channel, context)
         if row is None or not row.turns:
             return None
-        return _view(row, GatewayScreen(Action(row.action), row.message), call, channel)
+        return self._view(row, GatewayScreen(Action(row.action), row.message), call, channel)
 
     def hang_up(self, call: HandsetCall, context: RequestContext) -> None:
         """End a call, as a gateway reports it. Raises the errors of `step`."""
@@ -123,6 +125,24 @@ class HandsetService:
                 object_id=f"{call.service_code} {call.phone_number}",
             )
 
+    def _view(self, row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: CachedChannel) -> HandsetView:
+        document = document_of(row)
+        is_active = row.status == SessionStatus.ACTIVE and shown.action is Action.CONTINUE
+        turn: dict[str, Any] = next(
+            (turn for turn in reversed(row.turns) if turn["screen"] == shown.text), row.turns[-1]
+        )
+        screen = Screen(shown.text, turn["node"], row.language, ends=shown.action is Action.END)
+        state = state_of(row, self._provider_states) if is_active else None
+        entry = call.entries[-1] if call.entries else call.dialled
+        return HandsetView(
+            screen=seen_screen(document, screen, state, row.network, channel.display, Act("send", entry)),
+            visited=tuple(turn["node"] for turn in row.turns),
+            session_id=row.id,
+            menu_id=document.id,
+            version=row.menu_version,
+            transaction_id=row.transaction_id,
+        )
+
 
 def _languages(code: str) -> list[str]:
     row = (
@@ -138,23 +158,6 @@ def _languages(code: str) -> list[str]:
 def _find(call: HandsetCall, channel: CachedChannel, context: RequestContext) -> UssdSession | None:
     row = find_session(channel.channel_id, call.session_id, call.phone_number).row
     return row if row is not None and row.client_id == context.client_id else None
-
-
-def _view(row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: CachedChannel) -> HandsetView:
-    document = document_of(row)
-    is_active = row.status == SessionStatus.ACTIVE and shown.action is Action.CONTINUE
-    turn: dict[str, Any] = next((turn for turn in reversed(row.turns) if turn["screen"] == shown.text), row.turns[-1])
-    screen = Screen(shown.text, turn["node"], row.language, ends=shown.action is Action.END)
-    state = state_of(row) if is_active else None
-    entry = call.entries[-1] if call.entries else call.dialled
-    return HandsetView(
-        screen=seen_screen(document, screen, state, row.network, channel.display, Act("send", entry)),
-        visited=tuple(turn["node"] for turn in row.turns),
-        session_id=row.id,
-        menu_id=document.id,
-        version=row.menu_version,
-        transaction_id=row.transaction_id,
-    )
 
 
 def _without_session(shown: GatewayScreen, call: HandsetCall) -> HandsetView:

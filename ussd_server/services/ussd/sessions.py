@@ -20,6 +20,7 @@ from ussd_server.database.tables import values_of
 from ussd_server.database.unit_of_work import GroupCommit, database, dialect, for_update, unit_of_work
 from ussd_server.gateways.messages import Action
 from ussd_server.logs import current_traceparent
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.navigator import State, Turn
 from ussd_server.menus.text import measure
 from ussd_server.models.keys import ApiKey
@@ -126,6 +127,7 @@ class Sessions:
         # A step that waits for another step of its session looks at the session ten times a second.
         self._waiting_steps = Bulkhead(100, 25)
         self.endings = SessionEndings(runtime)
+        self.provider_states = ProviderStates(runtime.providers.takes_payments)
         self._idle = timedelta(seconds=runtime.settings.session_idle_seconds)
         self._life = timedelta(seconds=runtime.settings.session_life_seconds)
         self._writes = GroupCommit(write_steps)
@@ -251,7 +253,7 @@ class Sessions:
 
     def state_of(self, row: UssdSession) -> State:
         """Return the engine's state of a session, with the secret entries that its screen may compare."""
-        return State.from_dict(row.state, _digest_of(row, self._digest_key(row), "secret"))
+        return State.from_dict(row.state, _digest_of(row, self._digest_key(row), "secret"), self.provider_states)
 
     def answered(self, row: UssdSession) -> AnsweredTexts:
         """Return the texts that a session has answered."""
@@ -323,9 +325,9 @@ def may_be_paying(row: UssdSession) -> bool:
     return row.working_token is not None and bool(row.state.get("confirmation"))
 
 
-def state_of(row: UssdSession) -> State:
+def state_of(row: UssdSession, providers: ProviderStates) -> State:
     """Return the engine's state of a session."""
-    return State.from_dict(row.state)
+    return State.from_dict(row.state, providers=providers)
 
 
 def _end_event_of(row: UssdSession) -> dict[str, Any] | None:
