@@ -14,7 +14,6 @@ from tests.support.money import a_client
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.senders.messages import SmsAccess
 from ussd_server.services.sms.messages import CreateSms, SmsStatus
-from ussd_server.services.sms.outbox import use_sms
 from ussd_server.settings import Settings
 
 
@@ -46,4 +45,3 @@ def test_a_message_leaves_once_at_most_and_is_never_forgotten(
             assert services.sms_sending.claim(10) == []
             assert services.sms.get(message_id, call).status is status
             assert len(stand_in.sent) == sent
-    use_sms(False)

@@ -29,6 +29,7 @@ from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import ConcludeFromStatement, EndDifference, UndoImport
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import succeed
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import Source
 from ussd_server.status import Code, ServiceError
@@ -125,7 +126,7 @@ def succeed_while(services: Services, silent: Transaction, happens: Callable[[],
     with unit_of_work():
         row = lock_row(Transaction, silent.id)
         happens()
-        succeed(row, Source.POLL, services.clock.now())
+        succeed(row, Source.POLL, services.clock.now(), ReceiptWriter(services.runtime))
 
 
 def difference_of(services: Services, silent: Transaction) -> tuple[str, str]:

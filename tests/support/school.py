@@ -32,7 +32,6 @@ from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
 from ussd_server.redis.client import connect
 from ussd_server.senders.messages import SmsAccess
 from ussd_server.services.operators.messages import CreateOperator
-from ussd_server.services.sms.outbox import use_sms
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.settings import Settings
 from ussd_server.values import KAMPALA, new_id
@@ -237,4 +236,3 @@ def school(settings: Settings, clock: MovableClock) -> Iterator[School]:
         finally:
             services.close()
             close_connections()
-            use_sms(False)

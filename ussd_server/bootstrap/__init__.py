@@ -61,7 +61,7 @@ from ussd_server.services.search.search import SearchService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import CallbackService, Settlement
 from ussd_server.services.signatures import SignatureService
-from ussd_server.services.sms.outbox import SmsService, use_sms
+from ussd_server.services.sms.outbox import SmsService
 from ussd_server.services.sms.receipts import ReceiptService
 from ussd_server.services.sms.sending import SmsReportService, SmsSending
 from ussd_server.services.statement_layouts.layouts import LayoutService
@@ -219,5 +219,4 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     )
     runtime = build_runtime(settings, clock or Clock())
     use_mail(settings.smtp_url is not None)
-    use_sms(settings.sms is not None)
     return Services(runtime)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,6 @@ from flask.testing import FlaskClient
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.senders.messages import SmsAccess
-from ussd_server.services.sms.outbox import use_sms
 from ussd_server.settings import Settings
 
 RECORD = [
@@ -23,9 +21,8 @@ BODY = {"phone_number": "+256770000091", "text": "Omuwendo gw’amata\n5000", "r
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Iterator[Settings]:
-    yield replace(settings, sms=SmsAccess("sandbox"))
-    use_sms(False)
+def settings(settings: Settings) -> Settings:
+    return replace(settings, sms=SmsAccess("sandbox"))
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from ussd_server.services.accounts import statements as service
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.settlement.outcomes import succeed
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.messages import Source, TransactionType
 from ussd_server.values import iso_milliseconds
 
@@ -129,7 +130,7 @@ def test_a_period_that_is_over_waits_for_what_is_under_way_and_never_changes(
 
     def succeed_late() -> None:
         with unit_of_work():
-            succeed(lock_row(Transaction, paid), Source.POLL, services.clock.now())
+            succeed(lock_row(Transaction, paid), Source.POLL, services.clock.now(), ReceiptWriter(services.runtime))
             posted.set()
             assert may_commit.wait(10)
         release_connection()

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from tests.blueprints.conftest import Dial
-from tests.support.shop import PHONE, Shop, shop_document
+from tests.support.runtimes import other_runtime
+from tests.support.shop import CODE, PHONE, Shop, shop_document
+from ussd_server.app import create_app
 from ussd_server.bootstrap import Services
 from ussd_server.models.sending import Sms
 from ussd_server.senders.messages import SmsAccess
-from ussd_server.services.sms.outbox import use_sms
 from ussd_server.settings import Settings
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Iterator[Settings]:
-    yield replace(settings, sms=SmsAccess("sandbox"))
-    use_sms(False)
+def settings(settings: Settings) -> Settings:
+    return replace(settings, sms=SmsAccess("sandbox"))
 
 
 @pytest.fixture
@@ -41,8 +40,15 @@ def test_a_step_sends_its_message_once(at: Dial, shop: Shop) -> None:
     assert Sms.select().count() == 2
 
 
-def test_without_a_sender_the_session_goes_on(at: Dial, shop: Shop) -> None:
-    use_sms(False)
-    at("")
-    assert at("2") == "END Goodbye"
+def test_an_application_without_a_sender_beside_one_with_it_sends_no_message(
+    at: Dial, services: Services, shop: Shop
+) -> None:
+    silent = create_app(Services(other_runtime(services, sms_sender=None))).test_client()
+    form = {"sessionId": "ATUid_1", "phoneNumber": PHONE, "networkCode": "64110", "serviceCode": CODE}
+    for text in ("", "2"):
+        reply = silent.post(shop.channel.gateway_path, data=form | {"text": text})
+    assert reply.text == "END Goodbye"
     assert not Sms.select().exists()
+    at("", session="ATUid_2")
+    at("2", session="ATUid_2")
+    assert Sms.select().count() == 1

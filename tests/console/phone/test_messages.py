@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,16 +11,15 @@ from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.senders.messages import SmsAccess
-from ussd_server.services.sms.outbox import queue_sms, use_sms
+from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.settings import Settings
 
 NUMBER = "+256770000091"
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Iterator[Settings]:
-    yield replace(settings, sms=SmsAccess("sandbox"))
-    use_sms(False)
+def settings(settings: Settings) -> Settings:
+    return replace(settings, sms=SmsAccess("sandbox"))
 
 
 def queue(services: Services, client: ExampleClient, text: str = "<b>Ready</b>", number: str = NUMBER) -> str:

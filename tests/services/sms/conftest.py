@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +12,6 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.senders.messages import SendOutcome, SendResult, SmsAccess
 from ussd_server.senders.sandbox import SandboxSender
-from ussd_server.services.sms.outbox import use_sms
 from ussd_server.services.sms.sending import SmsSending
 from ussd_server.settings import Settings
 
@@ -33,9 +32,8 @@ class ScriptedSender(SandboxSender):
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Iterator[Settings]:
-    yield replace(settings, sms=SmsAccess("sandbox"))
-    use_sms(False)
+def settings(settings: Settings) -> Settings:
+    return replace(settings, sms=SmsAccess("sandbox"))
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, request, work
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
-from ussd_server.services.sms.outbox import use_sms
 
 PHONE = "+256770000000"
 TEXTS = {"en": "Got UGX {{amount|ugx}} for {{reference|upper}}. Yours: {{balance|ugx}}.", "lg": "Tufunye {{amount}}"}
@@ -97,9 +97,9 @@ def test_a_transfer_has_its_receipt_at_once_with_the_balance_of_the_payer(
 def test_a_service_without_a_sender_writes_no_receipt(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
-    use_sms(False)
-    pay(services, call)
-    work(services, clock, 5)
+    silent = Services(other_runtime(services, sms_sender=None))
+    pay(silent, call)
+    work(silent, clock, 5)
     assert texts() == []
 
 

@@ -9,12 +9,12 @@ import pytest
 from tests.conftest import MovableClock
 from tests.services.sms.conftest import ScriptedSender, Send
 from tests.support.money import a_client
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.sending import Sms
 from ussd_server.senders.messages import SendOutcome, SendResult, SmsFailure
 from ussd_server.services.sms.messages import CreateSms, ListSms, SmsStatus, SmsView
-from ussd_server.services.sms.outbox import use_sms
 from ussd_server.services.sms.sending import SmsSending
 from ussd_server.status import Code, ServiceError
 
@@ -144,8 +144,8 @@ def test_a_message_of_six_parts_and_a_reference_of_ours_are_refused(
 
 
 def test_without_a_sender_a_message_is_refused_and_nothing_recorded(services: Services, call: RequestContext) -> None:
-    use_sms(False)
+    silent = Services(other_runtime(services, sms_sender=None))
     with pytest.raises(ServiceError) as refused:
-        services.sms.create(CreateSms(PHONE, "Hello", "hello-1"), call)
+        silent.sms.create(CreateSms(PHONE, "Hello", "hello-1"), call)
     assert refused.value.code is Code.INVALID_REQUEST
     assert not Sms.select().exists()

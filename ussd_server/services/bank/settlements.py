@@ -39,6 +39,7 @@ from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.signatures import UNSIGNED, is_row_signed
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.bookings import audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import append_change
@@ -66,7 +67,7 @@ class BankSettlementService:
     def __init__(
         self, runtime: Runtime, creator: TransactionCreator, balances: BalanceService, statements: StatementService
     ) -> None:
-        self._creator = creator
+        self._creator, self._receipts = creator, ReceiptWriter(runtime)
         self._balances = balances
         self._statements = statements
         self._clock, self._vault = runtime.clock, runtime.vault
@@ -258,7 +259,7 @@ class BankSettlementService:
         """Post what a settlement reserved, under the bank's reference. Call in a unit of work, with the row locked."""
         now = self._clock.now()
         row.provider_transaction_id, row.updated_at = bank_reference, now
-        if not succeed(row, Source.OPERATOR, now, way=WayIn.SETTLEMENT):
+        if not succeed(row, Source.OPERATOR, now, self._receipts, way=WayIn.SETTLEMENT):
             raise _refusal(f"bank_reference: Was recorded as transaction {row.contested_id}.")
         self._audit("transaction.settled_to_bank", row, names, context, now)
 

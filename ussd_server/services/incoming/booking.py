@@ -18,7 +18,7 @@ from ussd_server.services.gates.receipts import WayIn, claiming, lock_claim, upd
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.sms.receipts import with_receipt
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import (
     UNFINISHED,
@@ -172,7 +172,7 @@ class IncomingBook:
     """Books held payments as collections. Call within the unit of work that locked the payment and the code."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        self._creator = creator
+        self._creator, self._receipts = creator, ReceiptWriter(runtime)
         self._clock = runtime.clock
 
     def book(self, row: IncomingPayment, code: PaymentCode, way: WayIn, source: Source, context: RequestContext) -> str:
@@ -224,7 +224,7 @@ class IncomingBook:
             origin=Origin.PAYER,
         )
         plan = Plan(row.amount_cents, columns, moves=(PROVIDER_ACCOUNT.format(row.provider), code.account))
-        return self._creator.create(identity, plan, source, claiming(way, with_receipt))
+        return self._creator.create(identity, plan, source, claiming(way, self._receipts.after))
 
 
 def _named(receipt: str) -> str:

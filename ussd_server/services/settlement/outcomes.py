@@ -19,7 +19,7 @@ from ussd_server.services.accounts.ledger import (
     write_entry,
 )
 from ussd_server.services.gates.receipts import ClaimOutcome, ClaimResult, WayIn, claim_success, give_back, has_contest
-from ussd_server.services.sms.receipts import queue_receipt
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
 
@@ -36,10 +36,11 @@ def succeed(
     row: Transaction,
     source: Source,
     now: datetime,
+    receipts: ReceiptWriter,
     detail: ChangeDetail = NOTHING_KNOWN,
     way: WayIn = WayIn.ENQUIRY,
 ) -> bool:
-    """Set a transaction to succeeded and move its money. Call inside a unit of work, with the row locked.
+    """Set a transaction to succeeded, move its money and write its receipt. In a unit of work, with the row locked.
 
     Returns False, and opens a review instead, if another payment may have the same money.
     """
@@ -65,7 +66,7 @@ def succeed(
         give_back(replaced, row, source, now)
     else:
         # The payer of a payment that is given back has its receipt already.
-        queue_receipt(row)
+        receipts.queue(row)
     if row.late and source is not Source.OPERATOR:
         open_review(row, REVIEW_LATE, now)
         row.save()

@@ -19,6 +19,7 @@ from ussd_server.services.settlement.outcomes import (
     open_review,
     succeed,
 )
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus
 from ussd_server.values import written_amount
@@ -39,6 +40,7 @@ def apply_answer(
     called_at: datetime,
     now: datetime,
     detail: ChangeDetail,
+    receipts: ReceiptWriter,
 ) -> None:
     """Apply an answer to a transaction that has not succeeded. Call inside a unit of work, with the row locked.
 
@@ -51,7 +53,7 @@ def apply_answer(
             open_review(row, REVIEW_AMOUNT.format(written_amount(answer.amount_cents)), now)
         case Outcome.SUCCEEDED:
             way = WayIn.CALLBACK if source is Source.CALLBACK else WayIn.ENQUIRY
-            succeed(row, source, now, detail, way)
+            succeed(row, source, now, receipts, detail, way)
         case _ if row.status == TransactionStatus.FAILED:
             # An answer to an earlier call proves nothing about a failure that was reported later.
             if called_at > row.completed_at:

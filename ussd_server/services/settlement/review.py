@@ -16,6 +16,7 @@ from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
 from ussd_server.services.settlement.outcomes import fail, succeed
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
     SUCCESSFUL,
@@ -37,6 +38,7 @@ class ReviewService:
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._providers = runtime.clock, runtime.providers
+        self._receipts = ReceiptWriter(runtime)
 
     def list(self, context: RequestContext) -> tuple[ReviewItem, ...]:
         """Every open review, the one that has waited longest first."""
@@ -133,7 +135,7 @@ class ReviewService:
         _require_settleable(row, has_succeeded)
         end_lease(row)
         if has_succeeded:
-            return succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason), way)
+            return succeed(row, Source.OPERATOR, now, self._receipts, ChangeDetail(note=reason), way)
         name_each_other(row, now)
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:

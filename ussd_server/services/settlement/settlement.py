@@ -36,6 +36,7 @@ from ussd_server.services.settlement.provider_answers import (
     apply_answer,
     waits_since,
 )
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import (
     SUCCESSFUL,
@@ -70,7 +71,7 @@ class Settlement:
         self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
         self._heartbeat, self._within_pace = runtime.heartbeat, runtime.within_pace
         self._at_kill_point = runtime.at_kill_point
-        self._gate = SendingGate(runtime)
+        self._gate, self._receipts = SendingGate(runtime), ReceiptWriter(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._count_call = runtime.heartbeat.count_call
         self._is_held = runtime.settings.hold_money
@@ -231,7 +232,7 @@ class Settlement:
                     # An enquiry that was not sent says nothing about the payment. Nor does a request that was not sent,
                     # when another worker may have sent its own since.
                     answer = ProviderAnswer(Outcome.UNKNOWN)
-                apply_answer(row, pace, answer, source, called_at, now, detail)
+                apply_answer(row, pace, answer, source, called_at, now, detail, self._receipts)
             else:
                 # Succeeded, or reversed since: there is nothing more to enquire.
                 row.due_at = None

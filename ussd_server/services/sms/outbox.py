@@ -24,18 +24,6 @@ from ussd_server.values import new_id
 from ussd_server.wire import Page, view_of_row
 
 _OURS = ("receipt/", "ussd/")
-_is_on = False
-
-
-def use_sms(is_on: bool) -> None:
-    """Write messages from now on, or write none. Called once at the start of a process."""
-    global _is_on
-    _is_on = is_on
-
-
-def is_sms_on() -> bool:
-    """Whether this installation sends messages (`USSD_SMS_ADAPTER`)."""
-    return _is_on
 
 
 def queue_sms(
@@ -67,11 +55,7 @@ class SmsService:
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._tokens = runtime.clock, runtime.tokens
-
-    @property
-    def is_on(self) -> bool:
-        """Whether this installation sends messages."""
-        return is_sms_on()
+        self.is_on = runtime.sms_sender is not None
 
     def create(self, request: CreateSms, context: RequestContext) -> CreatedSms:
         """Queue a message, or return the one that an equal request created before.
@@ -80,7 +64,7 @@ class SmsService:
         receipts, IDEMPOTENCY_KEY_REUSED for the reference of another message.
         """
         context.require("messages:write")
-        if not is_sms_on():
+        if not self.is_on:
             raise ServiceError(Code.INVALID_REQUEST, "This service sends no messages")
         parts = sms_parts(request.text)
         if parts > MOST_PARTS:

@@ -18,7 +18,7 @@ from ussd_server.models.ussd import SubscriberLanguage
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.messages import UpdateReceipts
-from ussd_server.services.sms.outbox import is_sms_on, queue_sms
+from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import ungrouped
 
@@ -69,38 +69,42 @@ class ReceiptService:
         return _texts_of(context.client_id)
 
 
-def queue_receipt(row: Transaction) -> None:
-    """Write the receipt of a payment that succeeded, once. Call in the unit of work of its success."""
-    if not is_sms_on() or row.phone_number is None:
-        return
-    receipt = Receipt.get_or_none(Receipt.client_id == row.client_id, Receipt.type == row.type)
-    if receipt is None:
-        return
-    whose = {"client_id": row.client_id, "phone_number": row.phone_number}
-    language = SubscriberLanguage.get_or_none(**whose)
-    own = Account.get_or_none(client_id=row.client_id, name=row.phone_number)
-    values = {
-        "amount": ungrouped(row.amount_cents),
-        "balance": ungrouped(own.balance_cents - own.reserved_cents if own else 0),
-        "reference": row.reference,
-        "description": row.description or "",
-    }
-    template = _compiled(_text_for(receipt.texts, language.language if language else None))
-    text = transliterate(template.shown({"vars": values}))
-    queue_sms(row.client_id, row.phone_number, text, f"receipt/{row.id}", row.completed_at, transaction_id=row.id)
+class ReceiptWriter:
+    """Writes the receipts of payments that succeeded; none where no messages are sent."""
 
+    def __init__(self, runtime: Runtime) -> None:
+        self._is_on = runtime.sms_sender is not None
 
-@contextmanager
-def with_receipt(row: Transaction) -> Iterator[None]:
-    """A unit of work that creates a transaction whose money moves at once, and ends with its receipt."""
-    with unit_of_work():
-        yield
-        queue_receipt(row)
+    def queue(self, row: Transaction) -> None:
+        """Write the receipt of a payment, once. Call in the unit of work of its success."""
+        if not self._is_on or row.phone_number is None:
+            return
+        receipt = Receipt.get_or_none(Receipt.client_id == row.client_id, Receipt.type == row.type)
+        if receipt is None:
+            return
+        whose = {"client_id": row.client_id, "phone_number": row.phone_number}
+        language = SubscriberLanguage.get_or_none(**whose)
+        own = Account.get_or_none(client_id=row.client_id, name=row.phone_number)
+        values = {
+            "amount": ungrouped(row.amount_cents),
+            "balance": ungrouped(own.balance_cents - own.reserved_cents if own else 0),
+            "reference": row.reference,
+            "description": row.description or "",
+        }
+        template = _compiled(_text_for(receipt.texts, language.language if language else None))
+        text = transliterate(template.shown({"vars": values}))
+        queue_sms(row.client_id, row.phone_number, text, f"receipt/{row.id}", row.completed_at, transaction_id=row.id)
 
+    @contextmanager
+    def after(self, row: Transaction) -> Iterator[None]:
+        """A unit of work that creates a transaction whose money moves at once, and ends with its receipt."""
+        with unit_of_work():
+            yield
+            self.queue(row)
 
-def has_receipts(client_id: str, kind: str) -> bool:
-    """Whether payments of a type have receipts."""
-    return is_sms_on() and Receipt.select().where(Receipt.client_id == client_id, Receipt.type == kind).exists()
+    def are_written(self, client_id: str, kind: str) -> bool:
+        """Whether payments of a type have receipts."""
+        return self._is_on and Receipt.select().where(Receipt.client_id == client_id, Receipt.type == kind).exists()
 
 
 def _texts_of(client_id: str) -> Mapping[str, Mapping[str, str]]:

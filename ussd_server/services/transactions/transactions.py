@@ -20,7 +20,7 @@ from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, of_period, page_of
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.sms.receipts import has_receipts, with_receipt
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import (
     DraftColumns,
     Plan,
@@ -91,7 +91,7 @@ class TransactionService:
         self._providers, self._guard = runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
         self._waiting = Bulkhead(runtime.settings.threads // 2)
-        self._creator = creator
+        self._creator, self._receipts = creator, ReceiptWriter(runtime)
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
         """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.
@@ -125,7 +125,8 @@ class TransactionService:
             content={name: value for name, value in content.items() if name != "provider" or value},
         )
         moves_at_once = request.type is TransactionType.TRANSFER
-        within = with_receipt if moves_at_once and has_receipts(context.client_id, request.type) else None
+        has_receipt = moves_at_once and self._receipts.are_written(context.client_id, request.type)
+        within = self._receipts.after if has_receipt else None
         plan = self._plan(request, context)
         created = self._creator.create(identity, plan, within=within, sending=sending)
         return self.wait_until_final(created, request.wait, context)

@@ -39,7 +39,7 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, notify_people
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.sms.outbox import is_sms_on, queue_sms
+from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.services.subscribers.pins import PinTry, SubscriberPins
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateTransaction, PayingMenu, TransactionType
 from ussd_server.services.transactions.transactions import TransactionService
@@ -98,6 +98,7 @@ class Actions:
         self._bulkhead = Bulkhead(_WAITING_PLACES, _WAITING_PLACES // 4)
         # As many as there are connections to a provider; one client may use a quarter of them.
         self._lookups = Bulkhead(_LOOKUPS, _LOOKUPS // 4)
+        self._sends_messages = runtime.sms_sender is not None
         self._transactions = transactions
         self._balances = balances
         self._names = names
@@ -173,7 +174,7 @@ class Actions:
     def _send_sms(self, action: SmsAction, action_context: ActionContext) -> ActionOutcome:
         """Queue a message under the name of its step, so that a repeated step sends it once."""
         client_id = action_context.context.client_id
-        if is_sms_on():
+        if self._sends_messages:
             reference = f"ussd/{action_context.facts.session_id}/{action.node}/{action_context.turn}"
             queue_sms(client_id, action.phone_number, action.text, reference, self._clock.now())
         else:
