@@ -57,6 +57,11 @@ def test_imports_follow_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lint_imports(config_filename="setup.cfg", no_cache=True) == 0
 
 
+def test_only_logs_and_spans_are_switched_for_a_whole_process() -> None:
+    switched = {path.name for path in PACKAGE.rglob("*.py") if re.search(r"^ +global ", path.read_text(), re.M)}
+    assert switched == {"logs.py", "spans.py"}
+
+
 def test_every_route_is_an_api_endpoint_or_states_its_other_format(app: Flask) -> None:
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]

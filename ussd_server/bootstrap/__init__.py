@@ -28,7 +28,7 @@ from ussd_server.services.incoming.codes import PaymentCodeService
 from ussd_server.services.incoming.held import HeldPaymentService
 from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.mail.choices import MailService
-from ussd_server.services.mail.outbox import MailReminders, use_mail
+from ussd_server.services.mail.outbox import MailReminders
 from ussd_server.services.mail.sending import MailSender
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
@@ -218,5 +218,4 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         pooler=settings.database_pooler,
     )
     runtime = build_runtime(settings, clock or Clock())
-    use_mail(settings.smtp_url is not None)
     return Services(runtime)

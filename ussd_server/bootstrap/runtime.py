@@ -32,6 +32,7 @@ from ussd_server.senders.registry import build_sender
 from ussd_server.services.clients.auth import LastUses
 from ussd_server.services.clients.key_cache import KeyCache
 from ussd_server.services.leases import Leases
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
@@ -107,6 +108,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         switches=switches,
         providers=providers,
         sms_sender=build_sender(settings.sms, settings.ca_file),
+        mail_outbox=MailOutbox(settings.smtp_url is not None),
         drop_offs=drop_offs,
         leases=leases,
         heartbeat=Heartbeat(leases, providers, drop_offs, clock),

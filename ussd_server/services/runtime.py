@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ussd_server.services.clients.auth import LastUses
     from ussd_server.services.clients.key_cache import KeyCache
     from ussd_server.services.leases import Leases
+    from ussd_server.services.mail.outbox import MailOutbox
     from ussd_server.services.menus.replays import DropOffs
     from ussd_server.services.operations.heartbeat import Heartbeat
     from ussd_server.services.providers.providers import Providers, ProviderSwitches
@@ -54,6 +55,7 @@ class Runtime:
     switches: ProviderSwitches
     providers: Providers
     sms_sender: Sender | None
+    mail_outbox: MailOutbox
     drop_offs: DropOffs
     leases: Leases
     heartbeat: Heartbeat

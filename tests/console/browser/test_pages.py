@@ -16,7 +16,6 @@ from ussd_server.context import operator_context
 from ussd_server.models.clients import Login
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.clients.keys.messages import CreateApiKey
-from ussd_server.services.mail import outbox
 from ussd_server.services.transactions.messages import (
     CreateDeposit,
     CreateTransaction,
@@ -142,9 +141,9 @@ def test_every_page_of_operators_is_accessible_and_fits(
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_the_pages_of_an_installation_with_a_mail_server_are_accessible_and_fit(
-    visitor: Visitor, scheme: str, width: int, monkeypatch: pytest.MonkeyPatch
+    visitor: Visitor, console: Console, scheme: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_is_on", True)
+    monkeypatch.setattr(console.services.runtime.mail_outbox, "is_on", True)
     with visitor.tab(scheme, width) as page:
         visitor.look_at(page, "/people/invite")
     with visitor.tab(scheme, width, signed_in=False) as page:

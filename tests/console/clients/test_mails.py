@@ -13,7 +13,6 @@ from tests.support.example_client import PASSWORD, ExampleClient
 from tests.support.mail_server import PUBLIC_URL, MailServer, mailing
 from ussd_server.bootstrap import Services
 from ussd_server.models.sending import Mail, UnwantedMail
-from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.settings import Settings
 
@@ -151,9 +150,9 @@ def test_a_person_chooses_what_to_receive(visit: Visit, operator: Operators) -> 
 
 
 def test_without_a_mail_server_the_pages_say_what_that_means(
-    visit: Visit, stranger: ConsoleVisitor, operator: Operators
+    visit: Visit, stranger: ConsoleVisitor, operator: Operators, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outbox.use_mail(False)
+    monkeypatch.setattr(services.runtime.mail_outbox, "is_on", False)
     owner = visit()
     assert "counts as the same person" in owner.get("/people/invite").text
     assert 'data-copy="' in owner.post("/people/invite", email=ANN, role="viewer").text

@@ -29,7 +29,6 @@ from ussd_server.services.incoming.messages import (
     PutPaymentCode,
     ReturnIncoming,
 )
-from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.reconciliation.messages import DifferenceView
@@ -195,7 +194,7 @@ def test_a_notice_before_the_success_of_a_payment_that_was_asked_for_leaves_the_
 def test_operators_get_a_mail_of_the_first_payment_that_is_held_on_a_day_and_see_each_in_their_trail(
     services: Services, school: ExampleClient, till: Till, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_is_on", True)
+    monkeypatch.setattr(services.runtime.mail_outbox, "is_on", True)
     services.operators.create(CreateOperator("ops@ops.example", "correct horse battery"), operator())
     for day in range(2):
         for receipt in ("A", "B"):

@@ -24,7 +24,7 @@ from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.clients.keys.messages import CreateApiKey, UpdateApiKey
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.mail.texts import TEXTS
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
@@ -46,9 +46,9 @@ def client(services: Services) -> ExampleClient:
     return client
 
 
-def draft(services: Services, client: ExampleClient, role: str = "developer") -> str:
+def draft(services: Services, client: ExampleClient, role: str = "developer", reference: str = "salaries") -> str:
     rows = ({"phone_number": "+256770000000", "amount": 5000, "reference": "row-1"},)
-    request = CreatePayout("salaries", None, rows)
+    request = CreatePayout(reference, None, rows)
     return services.payouts.create(request, client.at_console(role)).payout.payout_id
 
 
@@ -145,7 +145,7 @@ def test_a_webhook_that_fails_for_an_hour_and_one_that_is_switched_off_are_maile
         services.mail_reminders.write()
         clock.advance(600)
     assert len(recipients(MailKind.WEBHOOK_FAILING)) == 3
-    switch_off(Webhook.get(), "It answered 410 Gone", clock.now())
+    switch_off(Webhook.get(), "It answered 410 Gone", services.runtime.mail_outbox, clock.now())
     assert len(recipients(MailKind.WEBHOOK_DISABLED)) == 3
 
 
@@ -200,7 +200,9 @@ def test_a_client_with_too_many_notices_gets_no_more_in_the_hour(
 ) -> None:
     monkeypatch.setattr(outbox, "_MOST_NOTICES_AN_HOUR", 5)
     for number in range(4):
-        notify_people(MailKind.NEEDS_APPROVAL, client.id, {}, clock.now(), occasion=str(number))
+        services.runtime.mail_outbox.notify_people(
+            MailKind.NEEDS_APPROVAL, client.id, {}, clock.now(), occasion=str(number)
+        )
     assert Mail.select().count() == 4
 
 
@@ -276,7 +278,10 @@ def test_an_operator_who_is_disabled_or_wants_none_gets_none(services: Services,
     assert Mail.select().count() == 0
 
 
-def test_without_a_mail_server_nothing_is_written(services: Services, client: ExampleClient) -> None:
-    outbox.use_mail(False)
-    draft(services, client)
+def test_an_application_without_a_mail_server_beside_one_with_it_writes_nothing(
+    services: Services, client: ExampleClient
+) -> None:
+    draft(Services(other_runtime(services, mail_outbox=MailOutbox(False))), client)
     assert Mail.select().count() == 0
+    draft(services, client, reference="wages")
+    assert Mail.select().count() > 0

@@ -23,7 +23,6 @@ from ussd_server.providers.messages import Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.clients.keys.messages import UpdateApiKey
 from ussd_server.services.clients.messages import ChangeRole
-from ussd_server.services.mail.outbox import use_mail
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ListPayouts, PayoutStatus
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code
@@ -354,15 +353,14 @@ def test_an_approval_that_an_earlier_version_kept_is_withdrawn_too(staff: Staffe
     assert staff.status(payout) == "draft"
 
 
-def test_the_people_of_a_client_get_mails_about_a_withdrawn_approval(staff: StaffedDesk) -> None:
-    use_mail(True)
-    try:
-        payout = staff.dated(_MONTH)
-        staff.approve_as(payout, staff.admin, note="for November")
-        staff.services.clients.set_user_active("admin@acme.example", False, OPERATOR)
-        mails = Mail.select().where(Mail.kind == "payout.approval_withdrawn")
-        assert [(mail.recipient, mail.parameters["withdrawal"]) for mail in mails] == [
-            ("owner@acme.example", "admin@acme.example was disabled.")
-        ]
-    finally:
-        use_mail(False)
+def test_the_people_of_a_client_get_mails_about_a_withdrawn_approval(
+    staff: StaffedDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staff.services.runtime.mail_outbox, "is_on", True)
+    payout = staff.dated(_MONTH)
+    staff.approve_as(payout, staff.admin, note="for November")
+    staff.services.clients.set_user_active("admin@acme.example", False, OPERATOR)
+    mails = Mail.select().where(Mail.kind == "payout.approval_withdrawn")
+    assert [(mail.recipient, mail.parameters["withdrawal"]) for mail in mails] == [
+        ("owner@acme.example", "admin@acme.example was disabled.")
+    ]

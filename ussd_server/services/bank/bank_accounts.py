@@ -14,7 +14,6 @@ from ussd_server.models.ledger import BankAccount
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bank.messages import BankAccountView, ConfirmBankAccount, SetSettlementTerms, StateBankAccount
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row, signed_change
@@ -29,7 +28,7 @@ class BankAccountService:
     """Keeps one bank account for each client. A change stops settlements until an operator has confirmed it."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._vault = runtime.clock, runtime.vault
+        self._clock, self._vault, self._outbox = runtime.clock, runtime.vault, runtime.mail_outbox
 
     def show(self, context: RequestContext) -> BankAccountView:
         """The bank account of the caller's client."""
@@ -62,7 +61,7 @@ class BankAccountService:
             write_audit_event("bank_account.stated", context, now, client_id=row.client_id, reason=_shown(parts))
             about = {"account": _shown(parts), "by": _email_of(context), "page": "/console/bank-account"}
             occasion = f"bank-account/{row.client_id}/{now.isoformat()}"
-            notify_people(MailKind.BANK_ACCOUNT_CHANGED, row.client_id, about, now, occasion=occasion)
+            self._outbox.notify_people(MailKind.BANK_ACCOUNT_CHANGED, row.client_id, about, now, occasion=occasion)
         return _views(context.client_id)[0]
 
     def confirm(self, request: ConfirmBankAccount, context: RequestContext) -> BankAccountView:

@@ -67,6 +67,7 @@ class ApiKeyService:
     """Keeps the keys of clients. Each change of a client's keys locks the client's row first."""
 
     def __init__(self, runtime: Runtime, reader: ApiKeyReader) -> None:
+        self._outbox = runtime.mail_outbox
         self._clock, self._limiter, self._vault = runtime.clock, runtime.limiter, runtime.vault
         self._key_cache = runtime.key_cache
         self._reader = reader
@@ -175,7 +176,7 @@ class ApiKeyService:
                 with signed_change(self._vault, ApiKey, row.id):
                     ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
                 _write_audit_of_change(row, changed, context, now)
-                withdraw_revoked(row.client_id, context, now)
+                withdraw_revoked(row.client_id, self._outbox, context, now)
 
     def rotate(self, request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
         """Give a key a new secret. The present one stays valid for the grace period; an older one ends now.
@@ -216,7 +217,7 @@ class ApiKeyService:
                 row.save(only=[ApiKey.is_active, ApiKey.updated_at])
             action = "api_key.enabled" if is_active else "api_key.disabled"
             write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
-            withdraw_revoked(row.client_id, context, now)
+            withdraw_revoked(row.client_id, self._outbox, context, now)
         return self._view(ApiKeyView, row)
 
     def delete(self, api_key_id: str, context: RequestContext) -> DeletionResult:
@@ -248,7 +249,7 @@ class ApiKeyService:
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
             for row in rows.values():
                 _remove(row, context, now)
-            withdraw_revoked(context.client_id, context, now)
+            withdraw_revoked(context.client_id, self._outbox, context, now)
         deleted = tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows)
         status = Code.NOT_FOUND.http_status
         failed = tuple(FailedDeletion(key_id, status, _NOT_FOUND) for key_id in key_ids if key_id not in rows)
@@ -285,7 +286,7 @@ class ApiKeyService:
             lock_row(Client, row.client_id)
             with signed_change(self._vault, ApiKey, row.id):
                 ApiKey.update(updated_at=now, **columns).where(ApiKey.id == row.id).execute()
-            withdraw_revoked(row.client_id, context, now)
+            withdraw_revoked(row.client_id, self._outbox, context, now)
             write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
         return ImportedApiKey(row.id, row.apikey, "updated")
 

@@ -38,6 +38,7 @@ class ClientService:
     """Makes, disables and enables clients and their people. Disabling has its effect at once."""
 
     def __init__(self, runtime: Runtime) -> None:
+        self._outbox = runtime.mail_outbox
         self._clock, self._tokens, self._key_cache = runtime.clock, runtime.tokens, runtime.key_cache
 
     def service_identifier(self, context: RequestContext) -> ServiceIdentifier:
@@ -177,7 +178,7 @@ class ClientService:
         with unit_of_work():
             lock_row(Client, _find_user(email).client_id)
             row = _find_user(email)
-            set_person_active(row, is_active, context, now)
+            set_person_active(row, is_active, self._outbox, context, now)
         return _user_view(row)
 
     def confirm_user(self, email: str, context: RequestContext) -> UserView:

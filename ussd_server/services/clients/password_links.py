@@ -14,7 +14,6 @@ from ussd_server.security.tokens import PasswordLinkClaims, Tokens
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.people import end_logins_of_user, is_client_active, moved_on
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import queue_mail
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email, hash_checked_password
 from ussd_server.status import Code, ServiceError
@@ -31,6 +30,7 @@ class PasswordLinkService:
     """
 
     def __init__(self, runtime: Runtime) -> None:
+        self._outbox = runtime.mail_outbox
         self._clock, self._tokens, self._limiter = runtime.clock, runtime.tokens, runtime.limiter
 
     def email_of(self, token: str) -> str:
@@ -76,7 +76,7 @@ class PasswordLinkService:
         if not self._limiter.hit("forgotten-person", email).accepted:
             return
         with unit_of_work():
-            queue_mail(
+            self._outbox.queue(
                 MailKind.PASSWORD_FORGOTTEN,
                 email,
                 {"address": context.address or "unknown"},

@@ -12,6 +12,7 @@ from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import OpenLogin
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.roles import PERMISSIONS
 from ussd_server.services.sign_in import end_logins
@@ -36,7 +37,7 @@ def insert_person(now: datetime, **columns: Any) -> User:
         raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to a user already.") from None
 
 
-def set_person_active(row: User, is_active: bool, context: RequestContext, now: datetime) -> None:
+def set_person_active(row: User, is_active: bool, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
     """Enable a person, or disable them, which ends all their logins and the links that they were shown.
 
     Approvals by a disabled person, and by keys behind which no other person stands, are withdrawn. Call in a unit of
@@ -50,7 +51,7 @@ def set_person_active(row: User, is_active: bool, context: RequestContext, now: 
     action = "user.enabled" if is_active else "user.disabled"
     write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
     if not is_active:
-        withdraw_revoked(row.client_id, context, now, disabled_person=row.id)
+        withdraw_revoked(row.client_id, outbox, context, now, disabled_person=row.id)
 
 
 def confirm_person(row: User, context: RequestContext, now: datetime) -> None:

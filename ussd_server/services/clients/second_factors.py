@@ -8,7 +8,6 @@ from ussd_server.models.clients import Client, Login, User, UserFactor, UserReco
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import NewFactor, OwnFactor
 from ussd_server.services.clients.people import end_logins_of_user
-from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import FactorStore, Guesses, address_of, new_factor, step_of
 from ussd_server.status import Code, ServiceError
@@ -23,7 +22,7 @@ class SecondFactorService:
     """Keeps the second factors of people."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._limiter = runtime.clock, runtime.limiter
+        self._clock, self._limiter, self._outbox = runtime.clock, runtime.limiter, runtime.mail_outbox
         self._factors = FactorStore(UserFactor, UserRecoveryCode, runtime.vault)
 
     def show(self, context: RequestContext) -> OwnFactor:
@@ -63,7 +62,7 @@ class SecondFactorService:
         with unit_of_work():
             user = _caller(context, is_locked=True)
             if UserFactor.delete().where(UserFactor.id == user.id).execute():
-                mail_factor_removed(user, user.email, now)
+                self._outbox.report_removed_factor(user, user.email, now)
             UserFactor.create(
                 id=user.id, factor_sealed=self._factors.encrypt(secret, user.id), last_step=step, created_at=now
             )
@@ -170,7 +169,7 @@ class SecondFactorService:
             end_logins_of_user(user.id, "factor_removed", now)
         write_audit_event("user.factor_removed", context, now, client_id=user.client_id, object_id=user.id)
         remover = User.get_or_none(User.id == context.caller.user_id)
-        mail_factor_removed(user, remover.email if remover else "a command at the server", now)
+        self._outbox.report_removed_factor(user, remover.email if remover else "a command at the server", now)
 
 
 def _factor_of(user_id: str | None) -> UserFactor | None:

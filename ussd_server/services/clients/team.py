@@ -37,7 +37,7 @@ from ussd_server.services.clients.people import (
     set_person_active,
 )
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import is_mail_on, notify_people, queue_mail, refuse_too_many_mails
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.pages import find_by_id, page_of
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.people import (
@@ -67,7 +67,7 @@ class TeamService:
     """Lists, invites, changes and disables the people of the caller's client. Disabling has its effect at once."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._tokens = runtime.clock, runtime.tokens
+        self._clock, self._tokens, self._outbox = runtime.clock, runtime.tokens, runtime.mail_outbox
 
     def list(self, request: ListPeople, context: RequestContext) -> Page[PersonView]:
         """One page of the client's people, newest first, without their logins."""
@@ -128,7 +128,7 @@ class TeamService:
         admin makes an owner; RATE_LIMIT_EXCEEDED after too many mails of an hour.
         """
         email, role = checked_email(request.email), checked_role(request.role)
-        now, is_shown = self._clock.now(), request.shows_link or not is_mail_on()
+        now, is_shown = self._clock.now(), request.shows_link or not self._outbox.is_on
         with self._changing(context, (role,)):
             if User.select(User.id).where(User.client_id == context.client_id).count() >= MOST_PEOPLE:
                 raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
@@ -142,7 +142,7 @@ class TeamService:
                 invited_by=_behind_caller(context),
             )
             write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
-            _ask_for_confirmation(row, context, now)
+            _ask_for_confirmation(row, self._outbox, context, now)
             return self._link(row, MailKind.INVITATION, context)
 
     def new_link(self, user_id: str, context: RequestContext, *, shows_link: bool = False) -> PasswordLink:
@@ -155,7 +155,7 @@ class TeamService:
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
             row.updated_at = moved_on(row, now)
-            row.link_seen_by = _behind_caller(context) if shows_link or not is_mail_on() else None
+            row.link_seen_by = _behind_caller(context) if shows_link or not self._outbox.is_on else None
             row.save(only=[User.updated_at, User.link_seen_by])
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
             return self._link(row, MailKind.PASSWORD_LINK, context)
@@ -175,9 +175,9 @@ class TeamService:
             row.save(only=[User.role, User.updated_at, User.invited_by])
             end_links_shown_to(row, now)
             write_audit_event(f"user.made_{role}", context, now, client_id=row.client_id, object_id=row.id)
-            withdraw_revoked(row.client_id, context, now)
+            withdraw_revoked(row.client_id, self._outbox, context, now)
             if gains:
-                _ask_for_confirmation(row, context, now)
+                _ask_for_confirmation(row, self._outbox, context, now)
         return _view(row)
 
     def confirm(self, user_id: str, context: RequestContext) -> PersonView:
@@ -204,7 +204,7 @@ class TeamService:
                 if row.id == context.caller.user_id:
                     raise ServiceError(Code.INVALID_REQUEST, "You cannot disable yourself.")
                 _require_another_owner(row)
-            set_person_active(row, is_active, context, now)
+            set_person_active(row, is_active, self._outbox, context, now)
         return _view(row)
 
     def end_logins(self, user_id: str, context: RequestContext) -> PersonView:
@@ -234,7 +234,7 @@ class TeamService:
         if row.link_seen_by is not None:
             token, expires_at = new_link(self._tokens, row, now)
             return PasswordLink(_view(row), token, expires_at)
-        refuse_too_many_mails(row, now)
+        self._outbox.refuse_too_many(row, now)
         expires_at = now + LINK_LIFE
         about = {
             "by": User.get_by_id(context.caller.user_id).email,
@@ -242,7 +242,7 @@ class TeamService:
             "digest": digest_of(row, None),
             "expires_at": int(expires_at.timestamp()),
         }
-        queue_mail(kind, row.email, about, now, client_id=row.client_id, person_id=row.id)
+        self._outbox.queue(kind, row.email, about, now, client_id=row.client_id, person_id=row.id)
         return PasswordLink(_view(row), None, expires_at)
 
 
@@ -252,7 +252,7 @@ def _behind_caller(context: RequestContext) -> frozenset[str]:
     return people_behind(context.client_id, [context.caller.user_id])
 
 
-def _ask_for_confirmation(row: User, context: RequestContext, now: datetime) -> None:
+def _ask_for_confirmation(row: User, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
     """Write mails to the people who may confirm a person with rights to payouts. Call in the unit of work."""
     if row.role not in ROLES_OF[MAKE]:
         return
@@ -264,7 +264,7 @@ def _ask_for_confirmation(row: User, context: RequestContext, now: datetime) -> 
     }
     kind, one = MailKind.PERSON_UNCONFIRMED, counted_as_one(row.client_id, [row.id])
     occasion = f"{kind}/{row.id}/{row.updated_at.isoformat()}"
-    notify_people(kind, row.client_id, about, now, occasion=occasion, without=one)
+    outbox.notify_people(kind, row.client_id, about, now, occasion=occasion, without=one)
 
 
 def _locked_person(user_id: str, context: RequestContext) -> User:

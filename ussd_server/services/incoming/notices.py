@@ -32,7 +32,7 @@ from ussd_server.services.incoming.messages import (
     PaymentCheck,
 )
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import notify_operators
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.outcomes import open_review
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Source, TransactionStatus
@@ -48,6 +48,7 @@ class NoticeService:
     """Answers checks, and books what providers report: each receipt once, whatever is repeated."""
 
     def __init__(self, runtime: Runtime, book: IncomingBook) -> None:
+        self._outbox = runtime.mail_outbox
         self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
         self._book = book
         self._is_money_held = runtime.settings.hold_money
@@ -96,7 +97,7 @@ class NoticeService:
             if row.status == IncomingStatus.HELD:
                 self._decide(row, claim, request, context, now)
                 if is_new and _waits_for_operators(row):
-                    _report_held(row, context, now)
+                    _report_held(row, self._outbox, context, now)
             is_booked = row.status == IncomingStatus.BOOKED
             if is_booked and row.amount_cents != request.amount_cents:
                 _open_review(row, request.amount_cents, now)
@@ -130,7 +131,7 @@ class NoticeService:
             if row.status == IncomingStatus.HELD and row.waits_for is not None:
                 self._book_or_hold(row, claim, row.paid_at or now, context, now)
                 if _waits_for_operators(row):
-                    _report_held(row, context, now)
+                    _report_held(row, self._outbox, context, now)
 
     def _decide(
         self, row: IncomingPayment, claim: ReceiptClaim, request: NotifyPayment, context: RequestContext, now: datetime
@@ -188,9 +189,9 @@ def _open_review(row: IncomingPayment, amount_cents: int, now: datetime) -> None
         booked.save()
 
 
-def _report_held(row: IncomingPayment, context: RequestContext, now: datetime) -> None:
+def _report_held(row: IncomingPayment, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
     """Add a held payment to the operators' audit trail, and write them a mail, one a day."""
     write_payment_event("incoming.held", row, context, row.held_because, is_automatic=True)
     about = {"provider": row.provider, "amount": written_amount(row.amount_cents), "reason": row.held_because}
     about["page"] = "/console/operator/incoming"
-    notify_operators(MailKind.INCOMING_HELD, about, now, occasion=f"incoming-held/{kampala_day(now)}")
+    outbox.notify_operators(MailKind.INCOMING_HELD, about, now, occasion=f"incoming-held/{kampala_day(now)}")

@@ -13,7 +13,6 @@ from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail, UnwantedMail
 from ussd_server.outbound.smtp import MailTrouble
 from ussd_server.services.mail.messages import LINKS, TROUBLES, ListMails, MailChoice, MailKind, MailView
-from ussd_server.services.mail.outbox import is_mail_on
 from ussd_server.services.mail.texts import OPERATORS, TEXTS
 from ussd_server.services.pages import matching, page_of
 from ussd_server.services.runtime import Runtime
@@ -25,12 +24,12 @@ class MailService:
     """Shows mails to operators and clients, and stores what people chose: kinds and language."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
+        self._tokens, self._outbox = runtime.tokens, runtime.mail_outbox
 
     @property
     def is_on(self) -> bool:
         """Whether this installation sends mails."""
-        return is_mail_on()
+        return self._outbox.is_on
 
     def choices(self, context: RequestContext) -> tuple[MailChoice, ...]:
         """The kinds that the person who calls may switch off."""

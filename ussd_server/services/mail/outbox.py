@@ -1,7 +1,4 @@
-"""The outbox of mails. Services write mails in the unit of work of the change; the worker sends them.
-
-While no mail server is set up, nothing is written.
-"""
+"""The outbox of mails. Services write mails in the unit of work of the change; the worker sends them."""
 
 from __future__ import annotations
 
@@ -37,113 +34,125 @@ _FAILING_FOR = timedelta(hours=1)
 # After a longer pause of all workers, no mail is written about what began before.
 _FAILING_AT_MOST = timedelta(days=1)
 
-_is_on = False
 
+class MailOutbox:
+    """Writes mails; none while no mail server is set up (`USSD_SMTP_URL`)."""
 
-def use_mail(is_on: bool) -> None:
-    """Write mails from now on, or write none. Called once at the start of a process."""
-    global _is_on
-    _is_on = is_on
+    def __init__(self, is_on: bool) -> None:
+        self.is_on = is_on
 
+    def queue(
+        self,
+        kind: MailKind,
+        recipient: str,
+        parameters: Mapping[str, Any],
+        now: datetime,
+        *,
+        client_id: str | None = None,
+        person_id: str | None = None,
+        occasion: str | None = None,
+        patience: timedelta = PATIENCE,
+    ) -> None:
+        """Write one mail. Call in the unit of work of the change that it reports.
 
-def is_mail_on() -> bool:
-    """Whether this installation sends mails (`USSD_SMTP_URL`)."""
-    return _is_on
+        `parameters` are those of the kind's text (`texts.py`), without secrets. Nothing happens when the recipient has
+        a mail of this `occasion` already. The worker gives up a mail that is older than `patience`.
+        """
+        if not self.is_on:
+            return
+        Mail.insert(
+            id=new_id(now),
+            kind=kind,
+            client_id=client_id,
+            person_id=person_id,
+            recipient=recipient,
+            parameters=dict(parameters),
+            occasion=occasion,
+            status=MailStatus.WAITING,
+            attempts=0,
+            due_at=now,
+            give_up_at=now + patience,
+            created_at=now,
+        ).on_conflict_ignore().execute()
 
+    def report_removed_factor(self, person: User | Operator, by: str, now: datetime) -> None:
+        """Write to a person whose second factor `by` removed or replaced. Call in the unit of work of the change."""
+        client = Client.get_by_id(person.client_id) if isinstance(person, User) else None
+        about = {"client": client.name if client else "the USSD console", "by": by, "at": written_moment(now)}
+        self.queue(
+            MailKind.SECOND_FACTOR_REMOVED,
+            person.email,
+            about,
+            now,
+            client_id=client.id if client else None,
+            person_id=person.id,
+        )
 
-def queue_mail(
-    kind: MailKind,
-    recipient: str,
-    parameters: Mapping[str, Any],
-    now: datetime,
-    *,
-    client_id: str | None = None,
-    person_id: str | None = None,
-    occasion: str | None = None,
-    patience: timedelta = PATIENCE,
-) -> None:
-    """Write one mail. Call in the unit of work of the change that it reports.
+    def notify_people(
+        self,
+        kind: MailKind,
+        client_id: str,
+        parameters: Mapping[str, Any],
+        now: datetime,
+        *,
+        occasion: str,
+        without: Collection[str] = (),
+    ) -> None:
+        """Write a mail to each of the client's people whose role receives the kind, and who did not switch it off.
 
-    `parameters` are those of the kind's text (`texts.py`), without secrets. Nothing happens when the recipient has a
-    mail of this `occasion` already. The worker gives up a mail that is older than `patience`.
-    """
-    if not _is_on:
-        return
-    Mail.insert(
-        id=new_id(now),
-        kind=kind,
-        client_id=client_id,
-        person_id=person_id,
-        recipient=recipient,
-        parameters=dict(parameters),
-        occasion=occasion,
-        status=MailStatus.WAITING,
-        attempts=0,
-        due_at=now,
-        give_up_at=now + patience,
-        created_at=now,
-    ).on_conflict_ignore().execute()
+        `parameters` are those of the text but the client's name. People with an id in `without` get no mail. At most 50
+        people get one, and a client 200 in an hour. Call in the unit of work of the change.
+        """
+        if not self.is_on:
+            return
+        people = User.select().where(User.client_id == client_id, User.is_active, User.role.in_(TEXTS[kind].roles))
+        people = people.where(User.password_hash != passwords.NONE_YET, User.id.not_in(_unwanting(kind)))
+        chosen = list(people.where(User.id.not_in(list(without))).order_by(User.id).limit(_MOST_RECIPIENTS))
+        if len(chosen) + _mails_of_hour(client_id, now) > _MOST_NOTICES_AN_HOUR:
+            log.warning("a client has too many mails: one was left out", client_id=client_id, kind=kind)
+            return
+        about = {"client": Client.get_by_id(client_id).name, **parameters}
+        for row in chosen:
+            self.queue(kind, row.email, about, now, client_id=client_id, person_id=row.id, occasion=occasion)
 
+    def notify_operators(self, kind: MailKind, parameters: Mapping[str, Any], now: datetime, *, occasion: str) -> None:
+        """Write a mail to each operator who did not switch the kind off, 50 at most. Call in the unit of work."""
+        if not self.is_on:
+            return
+        operators = Operator.select().where(Operator.is_active, Operator.id.not_in(_unwanting(kind)))
+        for row in operators.order_by(Operator.id).limit(_MOST_RECIPIENTS):
+            self.queue(kind, row.email, parameters, now, person_id=row.id, occasion=occasion)
 
-def mail_factor_removed(person: User | Operator, by: str, now: datetime) -> None:
-    """Write to a person whose second factor `by` removed or replaced. Call in the unit of work of the change."""
-    client = Client.get_by_id(person.client_id) if isinstance(person, User) else None
-    about = {"client": client.name if client else "the USSD console", "by": by, "at": written_moment(now)}
-    queue_mail(
-        MailKind.SECOND_FACTOR_REMOVED,
-        person.email,
-        about,
-        now,
-        client_id=client.id if client else None,
-        person_id=person.id,
-    )
+    def refuse_too_many(self, user: User, now: datetime) -> None:
+        """Refuse another link with RATE_LIMIT_EXCEEDED.
 
-
-def notify_people(
-    kind: MailKind,
-    client_id: str,
-    parameters: Mapping[str, Any],
-    now: datetime,
-    *,
-    occasion: str,
-    without: Collection[str] = (),
-) -> None:
-    """Write a mail to each of the client's people whose role receives the kind, and who did not switch it off.
-
-    `parameters` are those of the text but the client's name. People with an id in `without` get no mail. At most 50
-    people get one, and a client 200 in an hour. Call in the unit of work of the change.
-    """
-    if not _is_on:
-        return
-    people = User.select().where(User.client_id == client_id, User.is_active, User.role.in_(TEXTS[kind].roles))
-    people = people.where(User.password_hash != passwords.NONE_YET, User.id.not_in(_unwanting(kind)))
-    chosen = list(people.where(User.id.not_in(list(without))).order_by(User.id).limit(_MOST_RECIPIENTS))
-    if len(chosen) + _mails_of_hour(client_id, now) > _MOST_NOTICES_AN_HOUR:
-        log.warning("a client has too many mails: one was left out", client_id=client_id, kind=kind)
-        return
-    about = {"client": Client.get_by_id(client_id).name, **parameters}
-    for row in chosen:
-        queue_mail(kind, row.email, about, now, client_id=client_id, person_id=row.id, occasion=occasion)
-
-
-def notify_operators(kind: MailKind, parameters: Mapping[str, Any], now: datetime, *, occasion: str) -> None:
-    """Write a mail to each operator who did not switch the kind off, 50 at most. Call in the unit of work."""
-    if not _is_on:
-        return
-    operators = Operator.select().where(Operator.is_active, Operator.id.not_in(_unwanting(kind)))
-    for row in operators.order_by(Operator.id).limit(_MOST_RECIPIENTS):
-        queue_mail(kind, row.email, parameters, now, person_id=row.id, occasion=occasion)
+        The limits are 5 links to a person and 300 mails of the client in the last hour. Call while no other request
+        writes mails with links to this person.
+        """
+        if not self.is_on:
+            return
+        links = Mail.select(Mail.id).where(
+            Mail.person_id == user.id,
+            Mail.kind.in_(LINKS),
+            Mail.id >= new_id_floor(now - _HOUR),
+        )
+        if links.count() >= _MOST_LINKS_AN_HOUR or _mails_of_hour(user.client_id, now) >= _MOST_AN_HOUR:
+            raise ServiceError(
+                Code.RATE_LIMIT_EXCEEDED,
+                "Too many mails were sent in the last hour. Try again later.",
+                retry_after_seconds=int(_HOUR.total_seconds()),
+            )
 
 
 class MailReminders:
     """Writes mails that no change causes: about webhooks that fail for an hour."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
+        self._clock, self._outbox = runtime.clock, runtime.mail_outbox
 
     def write(self) -> None:
         """Write the reminders that are due now. Each is written once, by the first worker that finds it due."""
-        if not _is_on:
+        if not self._outbox.is_on:
             return
         now, kind = self._clock.now(), MailKind.WEBHOOK_FAILING
         failing = Webhook.select().where(
@@ -162,28 +171,7 @@ class MailReminders:
                 "page": f"/console/webhooks/{webhook.id}",
             }
             with unit_of_work():
-                notify_people(kind, webhook.client_id, about, now, occasion=occasion)
-
-
-def refuse_too_many_mails(user: User, now: datetime) -> None:
-    """Refuse another link with RATE_LIMIT_EXCEEDED.
-
-    The limits are 5 links to a person and 300 mails of the client in the last hour. Call while no other request writes
-    mails with links to this person.
-    """
-    if not _is_on:
-        return
-    links = Mail.select(Mail.id).where(
-        Mail.person_id == user.id,
-        Mail.kind.in_(LINKS),
-        Mail.id >= new_id_floor(now - _HOUR),
-    )
-    if links.count() >= _MOST_LINKS_AN_HOUR or _mails_of_hour(user.client_id, now) >= _MOST_AN_HOUR:
-        raise ServiceError(
-            Code.RATE_LIMIT_EXCEEDED,
-            "Too many mails were sent in the last hour. Try again later.",
-            retry_after_seconds=int(_HOUR.total_seconds()),
-        )
+                self._outbox.notify_people(kind, webhook.client_id, about, now, occasion=occasion)
 
 
 def _unwanting(kind: MailKind) -> Any:

@@ -14,7 +14,6 @@ from ussd_server.limits.networks import is_within
 from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import LogIn
-from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
 from ussd_server.services.pages import require_row
 from ussd_server.services.runtime import Runtime
@@ -40,7 +39,7 @@ class OperatorService:
     """Keeps the accounts of operators."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
+        self._clock, self._outbox = runtime.clock, runtime.mail_outbox
         self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
 
     def create(self, request: CreateOperator, context: RequestContext) -> SecondFactor:
@@ -105,7 +104,7 @@ class OperatorService:
             codes = self._factors.replace_recovery_codes(row.id)
             end_logins(OperatorLogin, OperatorLogin.operator_id == row.id, "factor_reset", now)
             write_audit_event("operator.factor_reset", context, now, client_id=None, object_id=row.id)
-            mail_factor_removed(row, "a command at the server", now)
+            self._outbox.report_removed_factor(row, "a command at the server", now)
         return SecondFactor(_view(row, len(codes)), secret, address_of(secret, row.email), codes)
 
 

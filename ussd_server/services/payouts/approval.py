@@ -24,6 +24,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.gates.sending import limit_of_key, person_of
 from ussd_server.services.leases import end_lease
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approval_rules import approvals_needed
 from ussd_server.services.payouts.approvers import (
     caller_id,
@@ -64,7 +65,7 @@ class PayoutApproval:
     """Approves drafts, and reserves their money."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        self._clock, self._at_kill_point = runtime.clock, runtime.at_kill_point
+        self._clock, self._at_kill_point, self._outbox = runtime.clock, runtime.at_kill_point, runtime.mail_outbox
         self._creator = creator
         self._digests = PayoutDigests(runtime.vault)
 
@@ -123,7 +124,7 @@ class PayoutApproval:
             reason = given[-1].note
             if len(given) < approvals_needed(row, self._digests):
                 row.save()
-                ask_for_approval(row, now)
+                ask_for_approval(row, self._outbox, now)
                 write_audit_event(
                     "payout.approval_given", context, now, client_id=row.client_id, object_id=row.id, reason=reason
                 )
@@ -183,7 +184,7 @@ class PayoutApproval:
                 except AnotherFeeError:
                     continue
         except ServiceError as refusal:
-            _refused(payout_id, refusal, now)
+            _refused(payout_id, refusal, self._outbox, now)
 
     def _reserve_due(self, payout: Payout, now: datetime) -> None:
         # The fees are computed with the rows; a sum that is missing is found without them.
@@ -198,7 +199,7 @@ class PayoutApproval:
             if not self._digests.is_as_approved(row, drafted.items_digest):
                 raise ServiceError(Code.INVALID_REQUEST, "The payout is not what was approved")
             if row.approved_fee_cents not in (None, drafted.total_fee_cents):
-                _withdraw_for_fees(row, drafted, now)
+                _withdraw_for_fees(row, drafted, self._outbox, now)
                 return
             self._reserve(row, drafted, now)
             row.updated_at = row.due_at = now
@@ -245,7 +246,7 @@ def _show_fees(payout: Payout, fees: Mapping[int, int], now: datetime) -> None:
             row.save()
 
 
-def _withdraw_for_fees(row: Payout, drafted: DraftedRows, now: datetime) -> None:
+def _withdraw_for_fees(row: Payout, drafted: DraftedRows, outbox: MailOutbox, now: datetime) -> None:
     """Make a payout a draft again, with the fees of now, because its approval named others."""
     reason = (
         f"Its fees are UGX {grouped(drafted.total_fee_cents)} now, and its approval named "
@@ -253,10 +254,10 @@ def _withdraw_for_fees(row: Payout, drafted: DraftedRows, now: datetime) -> None
     )
     write_by_line(row.id, "fee_cents", drafted.fees)
     row.total_fee_cents = drafted.total_fee_cents
-    withdraw_approvals(row, standing(row.id), reason, RequestContext(Caller(CallerKind.NOBODY)), now)
+    withdraw_approvals(row, standing(row.id), reason, outbox, RequestContext(Caller(CallerKind.NOBODY)), now)
 
 
-def _refused(payout_id: str, refusal: ServiceError, now: datetime) -> None:
+def _refused(payout_id: str, refusal: ServiceError, outbox: MailOutbox, now: datetime) -> None:
     """Cancel a payout or put it off, by the reason why it was not reserved."""
     with unit_of_work():
         row = lock_row(Payout, payout_id)
@@ -266,7 +267,7 @@ def _refused(payout_id: str, refusal: ServiceError, now: datetime) -> None:
         is_short = refusal.code in _MISSING
         is_over = row.needs_money_at is not None and now >= row.needs_money_at + _MONEY_WITHIN
         if refusal.code is Code.INVALID_REQUEST or (is_short and is_over):
-            _cancel(row, refusal.message, now)
+            _cancel(row, refusal.message, outbox, now)
             return
         row.due_at = now + (_RETRY_OF_LIMIT if refusal.code is Code.DAILY_LIMIT_REACHED else _RETRY)
         begins_to_wait = is_short and row.needs_money_at is None
@@ -274,7 +275,7 @@ def _refused(payout_id: str, refusal: ServiceError, now: datetime) -> None:
             row.needs_money_at = row.updated_at = now
         row.save()
         if begins_to_wait:
-            write_payout_event(row, "payout.needs_money", now)
+            write_payout_event(row, "payout.needs_money", outbox, now)
 
 
 def _is_unreserved(row: Payout, now: datetime) -> bool:
@@ -282,10 +283,10 @@ def _is_unreserved(row: Payout, now: datetime) -> bool:
     return row.status == PayoutStatus.APPROVED and row.reserved_at is None and row.send_at <= now
 
 
-def _cancel(row: Payout, reason: str, now: datetime) -> None:
+def _cancel(row: Payout, reason: str, outbox: MailOutbox, now: datetime) -> None:
     log.warning("a payout was cancelled when it was due", object_id=row.id, reason=reason)
     mark_cancelled(row, now)
-    complete(row, now)
+    complete(row, outbox, now)
     write_audit_event(
         "payout.cancelled",
         RequestContext(Caller(CallerKind.NOBODY)),

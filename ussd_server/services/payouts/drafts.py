@@ -64,7 +64,7 @@ class PayoutDrafts:
     """Makes payouts of files and lists."""
 
     def __init__(self, runtime: Runtime, fees: FeeBook) -> None:
-        self._clock, self._providers = runtime.clock, runtime.providers
+        self._clock, self._providers, self._outbox = runtime.clock, runtime.providers, runtime.mail_outbox
         self._fees = fees
         self._mobile_blocks = runtime.settings.mobile_blocks
         self._digests = PayoutDigests(runtime.vault)
@@ -216,7 +216,7 @@ class PayoutDrafts:
         insert_rows(PayoutItem, items)
         now = payout.created_at
         if payout.ready_count:
-            write_payout_event(payout, "payout.needs_approval", now)
+            write_payout_event(payout, "payout.needs_approval", self._outbox, now)
         write_audit_event("payout.created", context, now, client_id=payout.client_id, object_id=payout.id)
 
     def _judge(self, rows: Sequence[PayoutRow], reference: str, number: int, client_id: str) -> None:

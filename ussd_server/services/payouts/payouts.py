@@ -76,6 +76,7 @@ class PayoutService:
     """Creates, shows, approves and cancels payouts. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        self._outbox = runtime.mail_outbox
         self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
         self._wake_worker = runtime.wake_up.send
         self._digests = PayoutDigests(runtime.vault)
@@ -278,7 +279,7 @@ class PayoutService:
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
         mark_cancelled(row, now)
         if row.approved_at is not None and not is_under_way(row.id):
-            complete(row, now)
+            complete(row, self._outbox, now)
         else:
             row.due_at = now if row.approved_at is not None else None
             row.save()

@@ -13,7 +13,7 @@ from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approvers import approval_views, standing, standing_of
 from ussd_server.services.payouts.messages import (
     FIELDS,
@@ -201,28 +201,28 @@ def mark_cancelled(row: Payout, now: datetime) -> None:
     row.due_at = row.leased_until = row.lease_token = row.draft_digest = None
 
 
-def complete(row: Payout, now: datetime) -> None:
+def complete(row: Payout, outbox: MailOutbox, now: datetime) -> None:
     """Complete a payout of which no row is under way. Call in its unit of work, with the row locked."""
     if row.status != PayoutStatus.CANCELLED:
         row.status = PayoutStatus.COMPLETED
     row.completed_at, row.due_at, row.updated_at = now, None, now
     row.save()
-    write_payout_event(row, "payout.completed", now)
+    write_payout_event(row, "payout.completed", outbox, now)
 
 
-def ask_for_approval(row: Payout, now: datetime) -> None:
+def ask_for_approval(row: Payout, outbox: MailOutbox, now: datetime) -> None:
     """Write mails to people who may approve a draft. Call in its unit of work, with the row locked."""
-    _notify(MailKind.NEEDS_APPROVAL, row, payout_view(row), now)
+    _notify(MailKind.NEEDS_APPROVAL, row, payout_view(row), outbox, now)
 
 
-def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
+def write_payout_event(row: Payout, event_type: str, outbox: MailOutbox, now: datetime) -> None:
     """Write an event about a payout with its record as it is now. Call in its unit of work, with the row locked."""
     view = payout_view(row)
     write_event(row.client_id, event_type, row.id, _WRITE(view), now)
-    _notify(MailKind(event_type), row, view, now)
+    _notify(MailKind(event_type), row, view, outbox, now)
 
 
-def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> None:
+def _notify(kind: MailKind, row: Payout, view: PayoutView, outbox: MailOutbox, now: datetime) -> None:
     """Write mails about a payout; people who count as one person with its maker are not asked to approve it."""
     parameters = {
         "reference": view.reference,
@@ -238,7 +238,7 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> Non
     }
     without = counted_as_one(row.client_id, people_of_payout(row)) if kind is MailKind.NEEDS_APPROVAL else ()
     occasion = f"{kind}/{row.id}/{len(view.approvals)}/{iso_milliseconds(row.withdrawn_at) if row.withdrawn_at else ''}"
-    notify_people(kind, row.client_id, parameters, now, occasion=occasion, without=without)
+    outbox.notify_people(kind, row.client_id, parameters, now, occasion=occasion, without=without)
 
 
 def people_of_payout(row: Payout) -> frozenset[str]:

@@ -52,6 +52,7 @@ class PayoutSender:
     """Advances payouts: looks up names for drafts, releases the rows of approved ones, and completes them."""
 
     def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
+        self._outbox = runtime.mail_outbox
         self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
         self._within_pace, self._wake_worker = runtime.within_pace, runtime.wake_up.send
         self._approval = PayoutApproval(runtime, creator)
@@ -100,7 +101,7 @@ class PayoutSender:
                 if row.status == PayoutStatus.APPROVED:
                     row.status = PayoutStatus.RUNNING
             if not waiting and not is_under_way(row.id):
-                complete(row, now)
+                complete(row, self._outbox, now)
             else:
                 row.due_at = now + timedelta(seconds=_rest_seconds(row, now, bool(waiting), bool(ready)))
                 row.save()

@@ -19,6 +19,7 @@ from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.payouts import Approval, Payout
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approvers import end_approvals, standing
 from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way
@@ -46,21 +47,21 @@ class PayoutWithdrawals:
     """Withdraws what expired keys made and approved. All other revocations withdraw it themselves."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
+        self._clock, self._outbox = runtime.clock, runtime.mail_outbox
 
     def withdraw_expired(self) -> None:
         """Withdraw what keys made and approved that have expired since, for every client."""
         for (client_id,) in run_query(_CLIENTS_OF_EXPIRED, now=iso_milliseconds(self._clock.now())).fetchall():
             with unit_of_work():
                 lock_row(Client, str(client_id))
-                withdraw_revoked(str(client_id), _BY_ITSELF, self._clock.now())
+                withdraw_revoked(str(client_id), self._outbox, _BY_ITSELF, self._clock.now())
 
     def withdraw_if_revoked(self, payout_id: str) -> None:
         """Withdraw the approval of a payout whose rows are about to be sent, if its giver may no longer give it."""
         with unit_of_work():
             row = lock_row(Payout, payout_id)
             if row.status in (PayoutStatus.APPROVED, PayoutStatus.RUNNING):
-                _withdraw(row, _BY_ITSELF, self._clock.now())
+                _withdraw(row, self._outbox, _BY_ITSELF, self._clock.now())
 
 
 _CLIENTS_OF_EXPIRED = """
@@ -73,7 +74,7 @@ _CLIENTS_OF_EXPIRED = """
 
 
 def withdraw_revoked(
-    client_id: str, context: RequestContext, now: datetime, *, disabled_person: str | None = None
+    client_id: str, outbox: MailOutbox, context: RequestContext, now: datetime, *, disabled_person: str | None = None
 ) -> None:
     """Withdraw what keys and people of a client made and approved who may no longer do it.
 
@@ -83,7 +84,7 @@ def withdraw_revoked(
     """
     alone = _keys_of_one_person(client_id, disabled_person) if disabled_person else frozenset()
     for payout_id in _concerned(client_id, now, alone):
-        _withdraw(lock_row(Payout, payout_id), context, now, alone)
+        _withdraw(lock_row(Payout, payout_id), outbox, context, now, alone)
 
 
 def require_still_allowed(grant: str, context: RequestContext, now: datetime) -> None:
@@ -100,7 +101,7 @@ def require_still_allowed(grant: str, context: RequestContext, now: datetime) ->
 
 
 def withdraw_approvals(
-    row: Payout, given: Sequence[Approval], reason: str, context: RequestContext, now: datetime
+    row: Payout, given: Sequence[Approval], reason: str, outbox: MailOutbox, context: RequestContext, now: datetime
 ) -> None:
     """Make a payout a draft again without these approvals. Call in a unit of work with the payout locked.
 
@@ -114,7 +115,7 @@ def withdraw_approvals(
     row.withdrawal_reason, row.updated_at = reason, now
     end_lease(row)
     if row.reserved_at is not None and cancelled < row.ready_count:
-        _cancel_the_rest(row, reason, context, now)
+        _cancel_the_rest(row, reason, outbox, context, now)
         return
     if row.status != PayoutStatus.DRAFT:
         if row.reserved_at is not None:
@@ -125,7 +126,7 @@ def withdraw_approvals(
         row.approved_fee_cents = row.key_limit_cents = row.approval_digest = row.due_at = None
     row.withdrawn_at = now
     row.save()
-    write_payout_event(row, "payout.approval_withdrawn", now)
+    write_payout_event(row, "payout.approval_withdrawn", outbox, now)
     _write_audit("payout.approval_withdrawn", row, reason, context, now)
 
 
@@ -152,7 +153,9 @@ def _concerned(client_id: str, now: datetime, alone: Collection[str]) -> list[st
     )
 
 
-def _withdraw(row: Payout, context: RequestContext, now: datetime, alone: Collection[str] = ()) -> None:
+def _withdraw(
+    row: Payout, outbox: MailOutbox, context: RequestContext, now: datetime, alone: Collection[str] = ()
+) -> None:
     """Withdraw what no longer holds of a payout, which is locked."""
     given = standing(row.id)
     faults = {each.made_by: _giver(each.made_by, APPROVE, now).fault or _alone(each.made_by, alone) for each in given}
@@ -160,7 +163,7 @@ def _withdraw(row: Payout, context: RequestContext, now: datetime, alone: Collec
         # An earlier version kept no approvals beside the payout.
         faults[row.approved_by] = _giver(row.approved_by, APPROVE, now).fault or _alone(row.approved_by, alone)
     if row.status in _OPEN and (reason := next(filter(None, faults.values()), None)):
-        withdraw_approvals(row, [each for each in given if faults[each.made_by]], reason, context, now)
+        withdraw_approvals(row, [each for each in given if faults[each.made_by]], reason, outbox, context, now)
     if row.status == PayoutStatus.DRAFT and (maker := _giver(row.created_by, MAKE, now)).is_key and maker.fault:
         end_approvals(standing(row.id), now)
         mark_cancelled(row, now)
@@ -169,13 +172,13 @@ def _withdraw(row: Payout, context: RequestContext, now: datetime, alone: Collec
         _write_audit("payout.cancelled", row, maker.fault, context, now)
 
 
-def _cancel_the_rest(row: Payout, reason: str, context: RequestContext, now: datetime) -> None:
+def _cancel_the_rest(row: Payout, reason: str, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
     mark_cancelled(row, now)
     if is_under_way(row.id):
         row.due_at = now
         row.save()
     else:
-        complete(row, now)
+        complete(row, outbox, now)
     _write_audit("payout.cancelled", row, reason, context, now)
 
 

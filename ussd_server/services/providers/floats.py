@@ -14,7 +14,6 @@ from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import title
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import notify_operators
 from ussd_server.services.operations.messages import Measure
 from ussd_server.services.runtime import Runtime
 from ussd_server.values import grouped, shillings, written_amount
@@ -29,7 +28,7 @@ class FloatService:
     """Asks providers for the float, keeps the last answer of each, and records when one becomes low."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._providers = runtime.clock, runtime.providers
+        self._clock, self._providers, self._outbox = runtime.clock, runtime.providers, runtime.mail_outbox
         self._alert_cents = runtime.settings.float_alert_shillings * 100
 
     def ask(self) -> int:
@@ -97,7 +96,7 @@ class FloatService:
             "page": "/console/operator/providers",
         }
         kind = MailKind.FLOAT_LOW
-        notify_operators(kind, about, now, occasion=f"{kind}/{row.provider}/{now:%Y-%m-%dT%H}")
+        self._outbox.notify_operators(kind, about, now, occasion=f"{kind}/{row.provider}/{now:%Y-%m-%dT%H}")
 
     def _write_event(self, row: ProviderFloat, now: datetime) -> None:
         """Add to the history of the provider that its float became low, or is no longer low."""

@@ -15,7 +15,7 @@ from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import notify_operators
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.mail.texts import written_moment
 from ussd_server.services.providers.call_history import CallSums, sums_of
 from ussd_server.services.providers.messages import (
@@ -123,6 +123,7 @@ class OutageWatch:
     """Compares the state of each provider with the last one that was recorded."""
 
     def __init__(self, runtime: Runtime, states: ProviderStateService) -> None:
+        self._outbox = runtime.mail_outbox
         self._states = states
         self._clock = runtime.clock
 
@@ -152,10 +153,10 @@ class OutageWatch:
                 is_automatic=True,
                 reason=state.message,
             )
-            _notify(state, is_away, now)
+            _notify(state, is_away, self._outbox, now)
 
 
-def _notify(state: ProviderState, is_away: bool, now: datetime) -> None:
+def _notify(state: ProviderState, is_away: bool, outbox: MailOutbox, now: datetime) -> None:
     """Write mails to operators, one of each an hour for a provider that comes and goes."""
     about = {
         "provider": state.name,
@@ -166,4 +167,4 @@ def _notify(state: ProviderState, is_away: bool, now: datetime) -> None:
     }
     kind = MailKind.PROVIDER_AWAY
     occasion = f"{kind}/{state.provider}/{is_away}/{now:%Y-%m-%dT%H}"
-    notify_operators(kind, about, now, occasion=occasion)
+    outbox.notify_operators(kind, about, now, occasion=occasion)

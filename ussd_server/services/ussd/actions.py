@@ -36,7 +36,6 @@ from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import is_mail_on, notify_people
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.outbox import queue_sms
@@ -93,7 +92,7 @@ class Actions:
         names: SubscriberNames,
         pins: SubscriberPins,
     ) -> None:
-        self._clock, self._keyring = runtime.clock, runtime.keyring
+        self._clock, self._keyring, self._outbox = runtime.clock, runtime.keyring, runtime.mail_outbox
         # At most a quarter of all for one client.
         self._bulkhead = Bulkhead(_WAITING_PLACES, _WAITING_PLACES // 4)
         # As many as there are connections to a provider; one client may use a quarter of them.
@@ -163,13 +162,13 @@ class Actions:
         """Write to the owners that this version of the menu sends no money any more, once."""
         menu, client_id = action_context.menu, action_context.context.client_id
         log.warning("a menu sent no money, because its publisher was revoked", client_id=client_id)
-        if not is_mail_on():
+        if not self._outbox.is_on:
             return
         name = Menu.get_by_id(menu.menu_id).name
         about, kind = {"menu": name, "page": f"/console/menus/{name}"}, MailKind.MENU_SENDS_NO_MONEY
         occasion = f"{kind}/{menu.menu_id}/{menu.version}"
         with unit_of_work():
-            notify_people(kind, client_id, about, self._clock.now(), occasion=occasion)
+            self._outbox.notify_people(kind, client_id, about, self._clock.now(), occasion=occasion)
 
     def _send_sms(self, action: SmsAction, action_context: ActionContext) -> ActionOutcome:
         """Queue a message under the name of its step, so that a repeated step sends it once."""

@@ -60,6 +60,7 @@ class DeliveryService:
     def __init__(
         self, runtime: Runtime, *, transport: Transport | None = None, schedule: RetrySchedule | None = None
     ) -> None:
+        self._outbox = runtime.mail_outbox
         self._clock, self._vault, self._leases = runtime.clock, runtime.vault, runtime.leases
         self._slots = runtime.settings.delivery_slots
         self._transport = transport or Transport(runtime.guard, max_connections=self._slots)
@@ -161,9 +162,9 @@ class DeliveryService:
             if row.status == DeliveryStatus.DEAD and webhook.url is not None:
                 log.warning("a delivery was given up")
                 if is_gone:
-                    switch_off(webhook, _GONE, now)
+                    switch_off(webhook, _GONE, self._outbox, now)
                 elif now - webhook.failing_since >= _PATIENCE:
-                    switch_off(webhook, _SILENT_FOR_LONG, now)
+                    switch_off(webhook, _SILENT_FOR_LONG, self._outbox, now)
 
     def _next_attempt_at(self, attempts: int, now: datetime) -> datetime:
         # Up to a tenth earlier or later, so that deliveries that failed together are not repeated together.

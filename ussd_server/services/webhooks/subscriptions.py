@@ -15,7 +15,7 @@ from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.pages import find_by_id
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.events import event_views, no_such_type, write_event
@@ -217,7 +217,7 @@ def locked_callbacks_row(vault: Vault, client_id: str, now: datetime) -> Webhook
     return row
 
 
-def switch_off(row: Webhook, reason: str, now: datetime) -> None:
+def switch_off(row: Webhook, reason: str, outbox: MailOutbox, now: datetime) -> None:
     """Stop sending to a webhook, and write an event. Call inside a unit of work, with the row locked.
 
     The row of the client's callbacks has no URL and is never switched off.
@@ -235,7 +235,7 @@ def switch_off(row: Webhook, reason: str, now: datetime) -> None:
     )
     about = {"url": row.url, "reason": reason, "page": f"/console/webhooks/{row.id}"}
     kind = MailKind.WEBHOOK_DISABLED
-    notify_people(kind, row.client_id, about, now, occasion=f"{kind}/{row.id}/{iso_milliseconds(now)}")
+    outbox.notify_people(kind, row.client_id, about, now, occasion=f"{kind}/{row.id}/{iso_milliseconds(now)}")
 
 
 def _write_audit_event(action: str, row: Webhook, context: RequestContext, now: datetime) -> None:

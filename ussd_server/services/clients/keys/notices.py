@@ -12,7 +12,6 @@ from ussd_server.models.keys import ApiKey, KeyUsage
 from ussd_server.models.sending import Event
 from ussd_server.services.clients.keys.messages import ExpiringApiKeyView, RefusedAddressView
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.mail.texts import written_moment
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.events import write_event
@@ -30,7 +29,7 @@ class KeyNotices:
     """Writes notices. Each is written once, by the first worker that finds it due."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
+        self._clock, self._outbox = runtime.clock, runtime.mail_outbox
 
     def write_expiring(self) -> None:
         """Write the notices of expiry that are due now. A key that was made for a shorter time gets none."""
@@ -46,7 +45,7 @@ class KeyNotices:
             ):
                 for key in page:
                     if key.created_at <= key.expires_at - timedelta(days=days) and not _has_notice_of_expiry(key, days):
-                        _write_expiring(key.id, key.expires_at, days, now)
+                        self._write_expiring(key.id, key.expires_at, days, now)
                 last = page[-1].id
 
     def write_refused(self) -> None:
@@ -61,33 +60,48 @@ class KeyNotices:
         latest = {(row.key_id, row.day): row for row in sorted(rows, key=lambda row: row.last_at)}
         for usage in latest.values():
             if not _has_notice_of_refusal(usage):
-                _write_refused(usage, self._clock.now())
+                self._write_refused(usage, self._clock.now())
 
+    def _write_expiring(self, key_id: str, expires_at: datetime, days: int, now: datetime) -> None:
+        with unit_of_work():
+            key = for_update(ApiKey.select().where(ApiKey.id == key_id, ApiKey.expires_at == expires_at)).first()
+            if key is None or _has_notice_of_expiry(key, days):
+                return
+            payload = writer(ExpiringApiKeyView)(ExpiringApiKeyView(key.id, key.apikey, key.name, key.expires_at, days))
+            about = {"expires": written_moment(key.expires_at)}
+            occasion = f"{iso_milliseconds(key.expires_at)}/{days}"
+            self._write(key, _EXPIRING, payload, MailKind.KEY_EXPIRES, about, occasion, now)
 
-def _write_expiring(key_id: str, expires_at: datetime, days: int, now: datetime) -> None:
-    with unit_of_work():
-        key = for_update(ApiKey.select().where(ApiKey.id == key_id, ApiKey.expires_at == expires_at)).first()
-        if key is None or _has_notice_of_expiry(key, days):
-            return
-        payload = writer(ExpiringApiKeyView)(ExpiringApiKeyView(key.id, key.apikey, key.name, key.expires_at, days))
-        about = {"expires": written_moment(key.expires_at)}
-        _write(key, _EXPIRING, payload, MailKind.KEY_EXPIRES, about, f"{iso_milliseconds(key.expires_at)}/{days}", now)
+    def _write_refused(self, usage: KeyUsage, now: datetime) -> None:
+        with unit_of_work():
+            key = for_update(ApiKey.select().where(ApiKey.id == usage.key_id)).first()
+            if key is None or _has_notice_of_refusal(usage):
+                return
+            seen = (usage.day, usage.last_address, usage.last_at)
+            payload = writer(RefusedAddressView)(RefusedAddressView(key.id, key.apikey, key.name, *seen))
+            about = {"address": usage.last_address, "at": written_moment(usage.last_at)}
+            self._write(key, _REFUSED, payload, MailKind.KEY_ADDRESS_REFUSED, about, usage.day, now)
+
+    def _write(
+        self,
+        key: ApiKey,
+        event_type: str,
+        payload: Any,
+        kind: MailKind,
+        about: dict[str, str],
+        occasion: str,
+        now: datetime,
+    ) -> None:
+        """Write a notice as an event and as mails. Call in a unit of work with the key's row locked."""
+        write_event(key.client_id, event_type, key.id, payload, now)
+        about["key"] = f"{key.name} ({key.apikey})" if key.name else key.apikey
+        about["page"] = f"/console/api-keys/{key.id}"
+        self._outbox.notify_people(kind, key.client_id, about, now, occasion=f"{kind}/{key.id}/{occasion}")
 
 
 def _has_notice_of_expiry(key: ApiKey, days: int) -> bool:
     wanted = (iso_milliseconds(key.expires_at), days)
     return any((each.payload["expires_at"], each.payload["days_left"]) == wanted for each in _events(key.id, _EXPIRING))
-
-
-def _write_refused(usage: KeyUsage, now: datetime) -> None:
-    with unit_of_work():
-        key = for_update(ApiKey.select().where(ApiKey.id == usage.key_id)).first()
-        if key is None or _has_notice_of_refusal(usage):
-            return
-        seen = (usage.day, usage.last_address, usage.last_at)
-        payload = writer(RefusedAddressView)(RefusedAddressView(key.id, key.apikey, key.name, *seen))
-        about = {"address": usage.last_address, "at": written_moment(usage.last_at)}
-        _write(key, _REFUSED, payload, MailKind.KEY_ADDRESS_REFUSED, about, usage.day, now)
 
 
 def _has_notice_of_refusal(usage: KeyUsage) -> bool:
@@ -98,13 +112,3 @@ def _has_notice_of_refusal(usage: KeyUsage) -> bool:
 
 def _events(key_id: str, event_type: str) -> Any:
     return Event.select(Event.payload).where(Event.object_id == key_id, Event.type == event_type)
-
-
-def _write(
-    key: ApiKey, event_type: str, payload: Any, kind: MailKind, about: dict[str, str], occasion: str, now: datetime
-) -> None:
-    """Write a notice as an event and as mails. Call in a unit of work with the key's row locked."""
-    write_event(key.client_id, event_type, key.id, payload, now)
-    about["key"] = f"{key.name} ({key.apikey})" if key.name else key.apikey
-    about["page"] = f"/console/api-keys/{key.id}"
-    notify_people(kind, key.client_id, about, now, occasion=f"{kind}/{key.id}/{occasion}")
