@@ -160,7 +160,8 @@ class GatewayService:
         row = self._cache.take(phone_step.channel.channel_id, step.provider_session_id, step.phone_number)
         if row is None:
             return None
-        match classify(row, row.turn, phone_step, self._sessions):
+        answered = self._sessions.answered_steps(row, phone_step.input)
+        match classify(step, phone_step.code, answered, row.turn):
             # A star in a history may have been typed, or may separate a step that another process answered.
             case Entry(text=text) if not (step.cumulative and "*" in text):
                 _prepare_error_screen(phone_step, row)
@@ -204,7 +205,8 @@ class GatewayService:
         self, row: UssdSession | None, known_turn: int | None, phone_step: PhoneStep
     ) -> GatewayScreen | None:
         """Answer a step to a session as it was read; None when another step has changed the session since."""
-        match classify(row, known_turn, phone_step, self._sessions):
+        answered = self._sessions.answered_steps(row, phone_step.input)
+        match classify(phone_step.step, phone_step.code, answered, known_turn):
             case Repeat(turn=turn) if row is not None:
                 return _screen_of(row.turns[turn])
             case Entry(text=text) if row is not None:

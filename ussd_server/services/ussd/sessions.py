@@ -119,6 +119,21 @@ class AnsweredTexts:
         return text[length:].removeprefix("*")
 
 
+@dataclass(frozen=True, slots=True)
+class AnsweredSteps:
+    """What a session has answered when a step is received; `is_recent`: the last answer is less than two seconds old.
+
+    `is_over`: the session has ended, or its time is up.
+    """
+
+    status: SessionStatus
+    turn: int
+    service_code: str
+    is_over: bool
+    is_recent: bool
+    texts: AnsweredTexts
+
+
 class Sessions:
     """Reads and writes sessions. A step is one read and one write; a step with actions claims the session first."""
 
@@ -155,11 +170,6 @@ class Sessions:
     def is_claimed(self, row: UssdSession) -> bool:
         """Whether a step of this session is in progress."""
         return row.working_until is not None and row.working_until > self._clock.now()
-
-    def was_just_answered(self, row: UssdSession, step_input: StepInput) -> bool:
-        """Whether a step was received less than two seconds after its session's last answer."""
-        passed: timedelta = step_input.received_at - row.last_seen_at
-        return passed < _REPEAT_WITHIN
 
     def new_row(self, previous_id: str | None, **facts: Any) -> UssdSession:
         """Return a session without turns, not yet inserted; its id sorts behind `previous_id`."""
@@ -258,6 +268,19 @@ class Sessions:
     def answered(self, row: UssdSession) -> AnsweredTexts:
         """Return the texts that a session has answered."""
         return AnsweredTexts(row.turns, _digest_of(row, self._digest_key(row)))
+
+    def answered_steps(self, row: UssdSession | None, step_input: StepInput) -> AnsweredSteps | None:
+        """Return what a session has answered, as a step finds it; None without a session or an answer."""
+        if row is None or not row.turns:
+            return None
+        return AnsweredSteps(
+            SessionStatus(row.status),
+            row.turn,
+            row.service_code,
+            self.is_over(row),
+            step_input.received_at - row.last_seen_at < _REPEAT_WITHIN,
+            self.answered(row),
+        )
 
     def _digest_key(self, row: UssdSession) -> MasterKey:
         """The master key that the session began with, so that repeats are recognised after a rotation."""

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdStep
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.phrases import phrase
-from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.actions import ActionContext
 from ussd_server.services.ussd.lookup import CodeTarget
 from ussd_server.services.ussd.messages import CachedChannel, SessionStatus
-from ussd_server.services.ussd.sessions import AnsweredTexts, Sessions, StepInput
+from ussd_server.services.ussd.sessions import AnsweredSteps, AnsweredTexts, StepInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,53 +79,47 @@ class PhoneStep:
         return code if code in codes or not codes else ""
 
 
-def classify(row: UssdSession | None, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions) -> Arrival:
+def classify(step: UssdStep, code: str, answered: AnsweredSteps | None, known_turn: int | None) -> Arrival:
     """Decide whether a step starts a session, enters something or repeats a turn.
 
+    `code` is the dialled one. `answered` is what the session has answered, None without a session or an answer.
     `known_turn` is the session's turn when the step was received, None when there was no session.
     """
-    step = phone_step.step
-    if row is None or not row.turns:
+    if answered is None:
         return Start(_dialled_entries(step))
-    if not sessions.is_over(row):
-        return _within(row, known_turn, phone_step, sessions)
-    if row.status != SessionStatus.COMPLETED:
+    if not answered.is_over:
+        return _within(step, code, answered, known_turn)
+    if answered.status != SessionStatus.COMPLETED:
         return Start(_dialled_entries(step))
     # A last screen takes no entry: the same text repeats it, any other is a new call under the same session id.
-    dials_again = step.cumulative and not step.text and row.turn > 0
-    arrival = _within(row, None, phone_step, sessions)
+    dials_again = step.cumulative and not step.text and answered.turn > 0
+    arrival = _within(step, code, answered, None)
     if isinstance(arrival, Repeat) and not dials_again:
         return arrival
     return Start(_dialled_entries(step) if step.kind is StepKind.BEGIN else ())
 
 
-def _within(row: UssdSession, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions) -> Arrival:
+def _within(step: UssdStep, code: str, answered: AnsweredSteps, known_turn: int | None) -> Arrival:
     """Classify a step of a session that has answered at least one step."""
-    step = phone_step.step
-    answered, last_number = sessions.answered(row), row.turns[-1]["sequence"]
+    texts, last_number = answered.texts, answered.texts.turns[-1]["sequence"]
     if step.cumulative:
-        return classify_text(answered, step.text)
+        return classify_text(texts, step.text)
     if step.sequence is not None and last_number is not None:
         arrival = classify_number(last_number, step.sequence, step.text)
         # A dialled text is never an entry, even if its number is that of the next step.
         dials_again = step.kind is StepKind.BEGIN and not isinstance(arrival, Repeat)
         return Start(_dialled_entries(step)) if dials_again else arrival
     # The first delivery was in progress when this one was received, or was answered a moment before.
-    may_repeat = step.may_repeat or row.turn != known_turn or sessions.was_just_answered(row, phone_step.input)
-    if may_repeat and step.kind is StepKind.INPUT and answered.is_text(-1, step.text):
-        return Repeat(row.turn)
+    may_repeat = step.may_repeat or answered.turn != known_turn or answered.is_recent
+    if may_repeat and step.kind is StepKind.INPUT and texts.is_text(-1, step.text):
+        return Repeat(answered.turn)
     # Where the gateway does not mark a first step, the dialled text distinguishes it from an entry.
-    is_dialled = step.opening_text is not None and step.service_code and answered.is_text(0, step.text)
+    is_dialled = step.opening_text is not None and step.service_code and texts.is_text(0, step.text)
     if step.kind is StepKind.BEGIN or is_dialled:
-        is_first = row.turn == 0 and (not step.begins_anew or _is_same_dial(row, phone_step, answered, sessions))
+        is_same = answered.is_recent and answered.service_code == code and texts.is_text(0, step.text)
+        is_first = answered.turn == 0 and (not step.begins_anew or is_same)
         return Repeat(0) if is_first else Start(_dialled_entries(step))
     return Entry(step.text)
-
-
-def _is_same_dial(row: UssdSession, phone_step: PhoneStep, answered: AnsweredTexts, sessions: Sessions) -> bool:
-    """Whether a BEGIN is the one that a session answered a moment before."""
-    is_same = row.service_code == phone_step.code and answered.is_text(0, phone_step.step.text)
-    return is_same and sessions.was_just_answered(row, phone_step.input)
 
 
 def _dialled_entries(step: UssdStep) -> tuple[str, ...]:
