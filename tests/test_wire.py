@@ -16,6 +16,7 @@ from openapi_schema_validator import OAS31Validator
 
 from ussd_server.wire import (
     Cents,
+    Internal,
     Items,
     Key,
     Page,
@@ -50,7 +51,7 @@ class Known(Sparse):
 @dataclass(frozen=True, slots=True)
 class Thing:
     name: Annotated[str, "The name."]
-    secret: str
+    secret: Internal[str]
     amount_cents: Annotated[Cents, "What it costs."]
     change_cents: Annotated[SignedCents | None, "How the price changed; null where it did not."]
     made_at: Annotated[datetime, "When it was made."]
@@ -77,11 +78,12 @@ class Plain:
 
 @dataclass
 class MorePlain(Plain):
-    secret: str
+    secret: Internal[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class Unmarked:
+    name: Annotated[str, "The name."]
     secret: str
 
 
@@ -124,7 +126,7 @@ def test_a_view_is_written_field_by_field_in_its_order() -> None:
     assert [type(point["y"]) for point in written["points"]] == [float, float]
 
 
-def test_a_field_without_a_meaning_is_written_nowhere() -> None:
+def test_an_internal_field_is_written_nowhere() -> None:
     assert "secret" not in writer(Thing)(thing())
     assert "secret" not in object_schema(Thing, whole_schema)["properties"]
 
@@ -152,7 +154,7 @@ def test_a_view_that_orjson_can_write_itself_is_left_to_it() -> None:
     assert orjson.dumps(writer(MorePlain)(more)) == b'{"name":"a"}'
 
 
-@pytest.mark.parametrize("kind", [date, list[Point], tuple[Decimal, ...], dict[str, SimpleNamespace], Hidden])
+@pytest.mark.parametrize("kind", [date, list[Point], tuple[Decimal, ...], dict[str, SimpleNamespace], Unmarked])
 def test_a_type_that_no_reply_can_show_is_refused_when_its_writer_is_made(kind: Any) -> None:
     with pytest.raises(TypeError):
         writer(kind)

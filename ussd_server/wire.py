@@ -1,8 +1,8 @@
 """Views: dataclasses (or named tuples) declared once; their values come from rows, their JSON and schema from fields.
 
-A field that callers see states its meaning: `Annotated[str, "One sentence."]`. A field without a meaning is for the
-service alone and is never written. Amounts are `Cents` inside and shillings in JSON, under the name without `_cents`.
-The two envelopes of replies stand at the end.
+A field that callers see states its meaning: `Annotated[str, "One sentence."]`. A field that is for the service alone is
+marked, `Internal[str]`, and never written. Amounts are `Cents` inside and shillings in JSON, under the name without
+`_cents`. The two envelopes of replies stand at the end.
 """
 
 from __future__ import annotations
@@ -48,6 +48,14 @@ class Key:
     """The name of a field in JSON, where it is not the field's own."""
 
     name: str
+
+
+class _Internal:
+    """The mark of a field that is for the service alone."""
+
+
+_Value = TypeVar("_Value")
+Internal = Annotated[_Value, _Internal()]
 
 
 class Sparse:
@@ -148,7 +156,7 @@ def object_schema(view: Any, refer: Callable[[Any], _Json]) -> _Json:
 
 @cache
 def _fields(view: Any) -> tuple[_Field, ...]:
-    """Return the fields of a view that callers see: those with a meaning."""
+    """Return the fields of a view that callers see. TypeError for one with neither a meaning nor the mark."""
     hints, arguments = get_type_hints(get_origin(view) or view, include_extras=True), get_args(view)
     return tuple(
         _Field(key, name, hint[arguments] if getattr(hint, "__parameters__", ()) else hint, meaning)
@@ -160,7 +168,11 @@ def _fields(view: Any) -> tuple[_Field, ...]:
 def _shown(name: str, hint: Any) -> Iterator[tuple[str, str]]:
     marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     key = next((mark.name for mark in marks if isinstance(mark, Key)), name.removesuffix("_cents"))
-    yield from ((key, mark) for mark in marks if isinstance(mark, str))
+    meaning = next((mark for mark in marks if isinstance(mark, str)), None)
+    if meaning is not None:
+        yield key, meaning
+    elif not any(isinstance(mark, _Internal) for mark in marks):
+        raise TypeError(f"The field {name} states no meaning and is not Internal")
 
 
 def _object_writer(view: Any) -> Callable[[Any], Any]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
+from ussd_server.wire import Internal
+
 MAX_FINDINGS = 100
 MOST_SUGGESTIONS = 12
 _SIMILARITY = 0.6
@@ -22,7 +24,7 @@ class Finding:
     and the column are known for a document that was read from a text.
     """
 
-    severity: str
+    severity: Internal[str]
     rule: Annotated[str, "The rule that reported the finding."]
     message: Annotated[str, "A sentence for people."]
     node: Annotated[str | None, "The node of the menu document."] = None
@@ -34,8 +36,8 @@ class Finding:
     line: Annotated[int | None, "The line in the body, counted from 1; null where it is not known."] = None
     column: Annotated[int | None, "The column in that line, counted from 1; null where it is not known."] = None
     suggestion: Annotated[str | None, "The right name that a misspelt one is nearest to."] = None
-    path: tuple[str, ...] = field(default=(), compare=False)
-    is_at_name: bool = field(default=False, compare=False)
+    path: Internal[tuple[str, ...]] = field(default=(), compare=False)
+    is_at_name: Internal[bool] = field(default=False, compare=False)
 
     def at(self, line: int, column: int) -> Finding:
         """Return the finding with its position, which its message names."""

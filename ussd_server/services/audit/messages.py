@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from ussd_server.wire import Cents
+from ussd_server.wire import Cents, Internal
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class AuditEventView:
     phone_number: Annotated[str | None, "Of a refund or a settled payment: the subscriber."] = None
     reason: Annotated[str | None, "Why, as the person or the operators wrote it."] = None
     decided_by: Annotated[str | None, "The names of the two operators who decided."] = None
-    operator: str | None = None
-    client_id: str | None = None
-    client: str | None = None
-    apikey: str | None = None
-    object_kind: str | None = None
-    object_name: str | None = None
-    page_id: str | None = None
+    operator: Internal[str | None] = None
+    client_id: Internal[str | None] = None
+    client: Internal[str | None] = None
+    apikey: Internal[str | None] = None
+    object_kind: Internal[str | None] = None
+    object_name: Internal[str | None] = None
+    page_id: Internal[str | None] = None

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from ussd_server.menus.document.findings import Finding
 from ussd_server.menus.tools.diagram import GraphEdge, GraphNode
 from ussd_server.menus.tools.walk import WalkScreen
-from ussd_server.wire import Key
+from ussd_server.wire import Internal, Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class CodeView:
     """A service code, its client and its menu."""
 
     service_code: Annotated[str, "What the phone dials, such as `*165#`."]
-    client_id: str
+    client_id: Internal[str]
     menu_id: Annotated[str | None, "The menu, by the `id` in its document."]
     created_at: Annotated[datetime, "When it was created."]
 

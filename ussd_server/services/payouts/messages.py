@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from ussd_server.services.transactions.messages import Failure
 from ussd_server.values import grouped
-from ussd_server.wire import Cents
+from ussd_server.wire import Cents, Internal
 
 MOST_ITEMS = 5000
 LARGEST_FILE_BYTES = 2 * 1024 * 1024
@@ -280,7 +280,7 @@ class PayoutItemView:
     transaction_id: Annotated[str | None, "The disbursement that the row became; null before the approval."]
     failure: Annotated[Failure | None, "Why the row failed; null unless its state is `failed`."]
     registered_name: Annotated[str | None, "The name that the provider has for the number; null until it was asked."]
-    provider_transaction_id: str | None
+    provider_transaction_id: Internal[str | None]
     amount_text: Annotated[str | None, "What stands where the amount should, in an invalid row; null otherwise."]
     warning: Annotated[str | None, "What an approver should look at, in words; null for nothing. It refuses nothing."]
     metadata: Annotated[

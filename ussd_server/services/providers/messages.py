@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from ussd_server.providers.messages import Bounds, ProviderName
-from ussd_server.wire import Cents
+from ussd_server.wire import Cents, Internal
 
 CALLS_KEPT_DAYS = 8
 
@@ -53,10 +53,10 @@ class OperatorProviderState(ProviderState):
 
     float_amount_cents: Annotated[Cents | None, "The money for disbursements at the provider, in shillings."]
     float_at: Annotated[datetime | None, "When the provider told it."]
-    float_low_since: datetime | None
-    call_count: int
-    failed_count: int
-    unanswered_count: int
+    float_low_since: Internal[datetime | None]
+    call_count: Internal[int]
+    failed_count: Internal[int]
+    unanswered_count: Internal[int]
     last_error: Annotated[str | None, "The provider's last failure."]
 
 

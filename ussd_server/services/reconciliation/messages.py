@@ -10,7 +10,7 @@ from typing import Annotated, BinaryIO
 
 from ussd_server.providers.statement_format import DateOrder, Thousands
 from ussd_server.values import shillings
-from ussd_server.wire import Form, SignedCents
+from ussd_server.wire import Form, Internal, SignedCents
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +165,10 @@ class ComparedLine:
     transaction_id: Annotated[str | None, "Our transaction."]
     ours: Annotated[_Compared | None, "What we have: a status, or an amount in shillings with its sign."]
     theirs: Annotated[_Compared | None, "What the statement has."]
-    is_difference: bool
-    dated: str | None = None
-    party: str | None = None
-    at: datetime | None = None
+    is_difference: Internal[bool]
+    dated: Internal[str | None] = None
+    party: Internal[str | None] = None
+    at: Internal[datetime | None] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from ussd_server.wire import one_of
+from ussd_server.wire import Internal, one_of
 
 MOST_HITS = 50
 """How many hits one search returns."""
@@ -53,7 +53,7 @@ class SearchHit:
 
     kind: Annotated[_Kind, "What was found."]
     id: Annotated[str, "The identifier, a UUID; of a menu its name."]
-    client: str | None
+    client: Internal[str | None]
     title: Annotated[str, "What it is, in a few words."]
     sentence: Annotated[str, "One sentence about it."]
     created_at: Annotated[datetime, "When it was created."]
