@@ -309,7 +309,7 @@ class _TimeSlices:
 
 
 # A request of others needs some rounds of gevent's hub: in a gap it has several.
-_SLICE_SECONDS, _GAP_SECONDS = 0.004, 0.002
+_SLICE_SECONDS, _GAP_SECONDS = 0.002, 0.002
 
 let_others_run = _TimeSlices().pass_on
 """Let other requests of this process run; called often by what computes for long. Costs 0.1 us within a slice."""
