@@ -65,6 +65,7 @@ def test_what_the_bank_has_paid_is_recorded_once(client_id: str, tmp_path: Path)
     assert [each["replayed"] for each in output_of(*recording)["items"]] == [True]
     listed = [(each["bank_reference"], each["by"], each["and"]) for each in output_of("settlements", "list")["items"]]
     assert listed == [("FT9", "Mary Akello", "John Okot")]
+    assert "FT9  by Mary Akello and John Okot" in run("settlements", "list").stdout
     ending = (proposed["settlement_id"], "--by", "Mary Akello", "--and", "John Okot")
     assert "has paid the settlement" in run("settlements", "cancel", *ending).output
     assert output_of("settlements", "returned", *ending)["status"] == "reversed"
