@@ -37,8 +37,8 @@ from ussd_server.services.clients.keys.messages import (
 from ussd_server.services.clients.keys.reader import (
     ApiKeyReader,
     add_reader,
-    is_shown,
     key_of_any_client,
+    may_read_secret,
     unread_keys,
 )
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
@@ -78,7 +78,7 @@ class ApiKeyService:
         write_audit_event("api_key.listed", context, self._clock.now(), client_id=context.client_id)
         of_client = ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id)
         rows = list(of_client.clone())
-        while unread := unread_keys([row for row in rows if is_shown(row, context)], context):
+        while unread := unread_keys([row for row in rows if may_read_secret(row, context)], context):
             add_reader(unread, context, self._key_cache, self._vault)
             rows = list(of_client.clone())
         hits = self._limiter.last_hits("api-key", [row.id for row in rows])
@@ -86,7 +86,7 @@ class ApiKeyService:
             self._view(
                 ApiKeyView,
                 row,
-                **({} if is_shown(row, context) else {"apisecret": HIDDEN_SECRET}),
+                **({} if may_read_secret(row, context) else {"apisecret": HIDDEN_SECRET}),
                 # The row is at most a minute old.
                 last_used_at=max((each for each in (row.last_used_at, hit) if each), default=None),
             )
