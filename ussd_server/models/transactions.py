@@ -86,6 +86,14 @@ class Transaction(Table):
     class Meta:
         only_save_dirty = True
 
+    @property
+    def is_in_review(self) -> bool:
+        """Whether a review of it is open; `IN_REVIEW` is the same as a condition of a query."""
+        return self.review_opened_at is not None and self.review_closed_at is None
+
+
+IN_REVIEW = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
+
 
 class ReceiptClaim(Table):
     """A receipt of a provider, or a reference of the bank, in the form of `canonical_receipt`: it is money once.

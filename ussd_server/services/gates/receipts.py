@@ -321,8 +321,7 @@ def _end_hold(claim: ReceiptClaim, row: Transaction, now: datetime) -> None:
 
 def has_contest(row: Transaction) -> bool:
     """Whether a review is open because another payment may have the money of a transaction."""
-    is_open = row.review_opened_at is not None and row.review_closed_at is None
-    return is_open and str(row.review_reason).startswith(_CONTESTS)
+    return row.is_in_review and str(row.review_reason).startswith(_CONTESTS)
 
 
 def _receipt_of(row: Transaction) -> str:

@@ -110,8 +110,7 @@ def fail(
 
 def open_review(row: Transaction, reason: str, now: datetime) -> None:
     """Open a review of a transaction for operators. Call inside a unit of work."""
-    is_open = row.review_opened_at is not None and row.review_closed_at is None
-    if not is_open or row.review_reason != reason:
+    if not row.is_in_review or row.review_reason != reason:
         row.review_reason, row.review_opened_at, row.review_closed_at = reason, now, None
         write_transaction_event(row, "transaction.needs_review", now)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.gates.receipts import WayIn, mark_as_same_money
 from ussd_server.services.leases import end_lease
@@ -29,7 +29,6 @@ from ussd_server.services.transactions.transactions import find_any
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 
-_IS_OPEN = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
 _MOST_COUNTED = 10_000
 
 
@@ -65,7 +64,7 @@ class ReviewService:
     def count(self, context: RequestContext) -> int:
         """How many reviews are open, 10,000 at most."""
         context.require_operator()
-        return int(Transaction.select(Transaction.id).where(_IS_OPEN).limit(_MOST_COUNTED).count())
+        return int(Transaction.select(Transaction.id).where(IN_REVIEW).limit(_MOST_COUNTED).count())
 
     def show(self, id_or_reference: str, context: RequestContext, client_id: str | None = None) -> ReviewHistory:
         """Any transaction of any client, or of one, with its status history.
@@ -103,7 +102,7 @@ class ReviewService:
         """The transaction of an open review, locked, whose review can end with this outcome. Raises as `end`."""
         context.require_operator()
         row = find_any(transaction_id, locked=True)
-        if row.review_opened_at is None or row.review_closed_at is not None:
+        if not row.is_in_review:
             raise ServiceError(Code.INVALID_REQUEST, "The transaction is not on the review list")
         if has_succeeded is not None:
             _require_outcome_allowed(row, has_succeeded)
@@ -166,7 +165,7 @@ def _with_history(row: Transaction) -> ReviewHistory:
 
 
 def _open_reviews() -> Any:
-    return Transaction.select().where(_IS_OPEN).order_by(Transaction.review_opened_at, Transaction.id)
+    return Transaction.select().where(IN_REVIEW).order_by(Transaction.review_opened_at, Transaction.id)
 
 
 def _items_of(rows: Sequence[Transaction]) -> tuple[ReviewItem, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import WayOut
@@ -45,10 +45,7 @@ from ussd_server.values import is_id
 
 _MOST_LISTED = 100
 # A failed refund may still succeed while its provider is queried once more or an operator reviews it.
-_MAY_STILL_SUCCEED = (Transaction.status == TransactionStatus.FAILED) & (
-    Transaction.due_at.is_null(False)
-    | (Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null())
-)
+_MAY_STILL_SUCCEED = (Transaction.status == TransactionStatus.FAILED) & (Transaction.due_at.is_null(False) | IN_REVIEW)
 _IS_GIVEN_BACK = Transaction.status.in_([*UNFINISHED, TransactionStatus.SUCCEEDED]) | _MAY_STILL_SUCCEED
 _LATER_NUMBER = r"(?:-([2-9]|[1-9][0-9]{1,3}))?"
 
