@@ -254,14 +254,14 @@ def _suggestions(row: IncomingPayment) -> tuple[str, ...]:
 def _similar(typed: str, amount_cents: int, *conditions: Any) -> list[PaymentCode]:
     if not 1 < len(typed) <= _LONGEST_CODE:
         return []
-    found = PaymentCode.select().where(PaymentCode.code.in_({typed, *_with_one_slip(typed)}), *conditions)
-    ordered = sorted(found, key=lambda code: (code.code != typed, not takes_amount(code, amount_cents), code.code))
+    codes = PaymentCode.select().where(PaymentCode.code.in_({typed, *_with_one_slip(typed)}), *conditions)
+    ordered = sorted(codes, key=lambda code: (code.code != typed, not takes_amount(code, amount_cents), code.code))
     return ordered[:_MOST_SUGGESTED]
 
 
 def _with_one_slip(typed: str) -> Iterator[str]:
-    for place in range(len(typed) + 1):
-        before, after = typed[:place], typed[place:]
+    for index in range(len(typed) + 1):
+        before, after = typed[:index], typed[index:]
         for letter in _LETTERS:
             yield f"{before}{letter}{after[1:]}"
             yield f"{before}{letter}{after}"
