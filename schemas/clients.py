@@ -21,6 +21,7 @@ from schemas.fields import (
     Timestamp,
     Whole,
 )
+from ussd_server.services.clients.keys.messages import KEY_NAME
 
 _SCOPE = r"[a-z]+:(read|write|send|approve|\*)"
 
@@ -95,7 +96,7 @@ class Addresses(Field[tuple[str, ...]]):
 class UpdateApiKeyBody(Body):
     """The fields of a key that change; what is left out stays."""
 
-    name = Text("What people call the key.", longest=100, allow_none=True)
+    name = Text("What people call the key.", longest=KEY_NAME.longest, allow_none=True)
     scopes = Scopes("One string with single spaces, or an array; null means everything.", allow_none=True)
     expires_at = Timestamp("A future time; null means never.", allow_none=True)
     allowed_addresses = Addresses(

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 from marshmallow import RAISE, Schema, ValidationError, fields, missing, validate
 
 from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.services.transactions import messages as transactions
 from ussd_server.values import PHONE_NUMBER, cents_of, mark_in, moment_of
 from ussd_server.wire import Length, marks_of
 
@@ -351,6 +352,7 @@ def _field_of(hint: Any, meaning: str, length: Length) -> Field[Any]:
     return JsonObject(meaning, longest=length.longest, **options)
 
 
+LONGEST_REFERENCE = transactions.REFERENCE.longest
 PAGE_CURSOR = Text("The `next_cursor` of the page before.", longest=512)
 PAGE_LIMIT = Whole("The most entries of a page. Default: 50.", lowest=1, highest=100)
 PERIOD_BEGIN = Timestamp("The first moment of the period, inclusive.", data_key="from")
@@ -364,8 +366,8 @@ ACCOUNT_PATTERN = r"main|\+256[0-9]{9}"
 class Reference(Text):
     """A name that a client gives: a string that is not blank."""
 
-    def __init__(self, meaning: str, *, longest: int, **options: Any) -> None:
-        super().__init__(meaning, longest=longest, **options)
+    def __init__(self, meaning: str, **options: Any) -> None:
+        super().__init__(meaning, longest=LONGEST_REFERENCE, **options)
         self.json_schema["pattern"] = rf"^[^{self.control_characters}]*\S[^{self.control_characters}]*$"
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:

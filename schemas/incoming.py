@@ -24,6 +24,7 @@ from schemas.fields import (
     Text,
     Timestamp,
 )
+from ussd_server.services.incoming.messages import CODE_DESCRIPTION
 from ussd_server.values import KAMPALA, canonical_receipt, phone_number
 
 _LONGEST_TYPED, _LONGEST_RECEIPT = 160, 200
@@ -33,7 +34,7 @@ _TYPED = Text("What the payer typed as the reason.", required=True, shortest=0, 
 class PutPaymentCodeBody(Body):
     """What a payment code says. A field that is left out has its default."""
 
-    description = Text("What is paid with it; payers read it.", required=True, longest=100)
+    description = Text("What is paid with it; payers read it.", required=True, longest=CODE_DESCRIPTION.longest)
     account = Text(
         "The account that is credited: `main` (default), or a subscriber's phone number.",
         longest=13,

@@ -7,6 +7,7 @@ from typing import Any
 from marshmallow import ValidationError
 
 from schemas.fields import (
+    LONGEST_REFERENCE,
     PAGE_CURSOR,
     PAGE_LIMIT,
     PERIOD_BEGIN,
@@ -21,7 +22,10 @@ from schemas.fields import (
     Reference,
     Text,
     Timestamp,
+    fields_of,
 )
+from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout
+from ussd_server.services.transactions.messages import DESCRIPTION
 
 _MOST_ITEMS = 5000
 _LONGEST_NAME_SHOWN = 40
@@ -38,10 +42,6 @@ _STATES = ("ready", "invalid", "queued", "sent", "succeeded", "failed", "cancell
 
 def _send_at(**kwargs: Any) -> Timestamp:
     return Timestamp("Nothing is sent before this time, at most a year ahead. Default: once it is approved.", **kwargs)
-
-
-def _note() -> Text:
-    return Text("A note, kept with the payout and in the audit trail, and mailed.", longest=200, allow_none=True)
 
 
 class PayoutItems(Field[tuple[dict[str, Any], ...]]):
@@ -79,9 +79,9 @@ class CreatePayoutBody(Body):
     takes_files = ("text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
 
     reference = Reference(
-        "The client's own name for the payout. The same content again is the same payout.", required=True, longest=64
+        "The client's own name for the payout. The same content again is the same payout.", required=True
     )
-    description = Text("A description by the client.", longest=200, allow_none=True)
+    description = Text("A description by the client.", longest=DESCRIPTION.longest, allow_none=True)
     send_at = _send_at(allow_none=True)
     items = PayoutItems("The rows: 1 to 5,000. A row that cannot be sent is reported, not refused.", required=True)
 
@@ -89,32 +89,35 @@ class CreatePayoutBody(Body):
 class CreatePayoutQuery(Query):
     """With a CSV file: what the file does not say."""
 
-    reference = Reference("Required with a file: the client's own name for the payout.", longest=64)
-    description = Text("A description by the client.", longest=200)
+    reference = Reference("Required with a file: the client's own name for the payout.")
+    description = Text("A description by the client.", longest=DESCRIPTION.longest)
     send_at = _send_at()
 
 
 class ApprovePayoutBody(Body):
     """The fees that the approver saw, and a note. The approval is refused if they have changed."""
 
+    class Meta(Body.Meta):
+        include = fields_of(ApprovePayout)
+
     total_fee_cents = FeeSum(
         "The fees of the ready rows, in shillings. They hold until the payout is sent: others make it a draft again.",
         data_key="total_fee",
     )
-    note = _note()
 
 
 class CancelPayoutBody(Body):
     """A note about the cancellation."""
 
-    note = _note()
+    class Meta(Body.Meta):
+        include = fields_of(CancelPayout)
 
 
 class ListPayoutsQuery(Query):
     """The filters of a list of payouts, newest first."""
 
     status = ChoiceOf("The status.", _STATUSES)
-    reference = Text(REFERENCE, longest=64)
+    reference = Text(REFERENCE, longest=LONGEST_REFERENCE)
     from_at = PERIOD_BEGIN
     to_at = PERIOD_END
     limit = PAGE_LIMIT
@@ -133,7 +136,7 @@ class CopyPayoutBody(Body):
     """The name and the date of a copy, and which rows it has."""
 
     reference = Reference(
-        "The client's own name for the payout. The same content again is the same payout.", required=True, longest=64
+        "The client's own name for the payout. The same content again is the same payout.", required=True
     )
     send_at = _send_at(allow_none=True)
     # Marshmallow's own schemas have an attribute `only`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schemas.fields import (
     ACCOUNT_PATTERN,
+    LONGEST_REFERENCE,
     PAGE_CURSOR,
     PAGE_LIMIT,
     PERIOD_BEGIN,
@@ -23,11 +24,10 @@ from schemas.fields import (
     Whole,
     fields_of,
 )
-from ussd_server.services.transactions.messages import REFERENCE as REFERENCE_LENGTH
 from ussd_server.services.transactions.messages import CreateRefund, CreateTransaction
 
 # A row of a payout: the payout's reference, a slash, and the row's.
-_LONGEST_STORED_REFERENCE = 2 * REFERENCE_LENGTH.longest + 1
+_LONGEST_STORED_REFERENCE = 2 * LONGEST_REFERENCE + 1
 _STATUSES = ("created", "submitted", "pending", "ambiguous", "succeeded", "failed", "reversed")
 _TYPES = ("collection", "disbursement", "transfer", "refund", "deposit", "settlement")
 
@@ -50,7 +50,7 @@ class CreateTransactionBody(Body):
     )
     type = ChoiceOf("The type.", ("collection", "disbursement", "transfer"), required=True)
     currency = ChoiceOf("`UGX`.", ("UGX",))
-    reference = Reference(REFERENCE, required=True, longest=REFERENCE_LENGTH.longest)
+    reference = Reference(REFERENCE, required=True)
     provider = ProviderName("The name of the provider. Default: chosen by the phone number.", allow_none=True)
     account = Text(
         "`main`, or the phone number of a subscriber for whom the client keeps an account here.",
@@ -68,7 +68,7 @@ class CreateRefundBody(Body):
     amount_cents = Amount(
         "Amount to refund in shillings. Default: what has not been refunded yet.", data_key="amount", allow_none=True
     )
-    reference = Reference(REFERENCE, required=True, longest=REFERENCE_LENGTH.longest)
+    reference = Reference(REFERENCE, required=True)
 
 
 class WaitQuery(Query):

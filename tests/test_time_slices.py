@@ -40,7 +40,7 @@ def test_computations_that_begin_together_have_slices_with_gaps_between_them(
         # Each is another greenlet: it has no slice yet.
         slices._slice_ends = 0.0
         slices.wait_for_slice()
-    assert pauses == [2.0, 8.0, 14.0]
+    assert pauses == [2.0, 6.0, 10.0]
 
 
 class RowsInUse(tuple[dict[str, str], ...]):

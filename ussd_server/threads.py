@@ -309,7 +309,7 @@ class _TimeSlices:
 
 
 # Another request needs a few rounds of gevent's hub; a gap is long enough for several.
-_SLICE_SECONDS, _GAP_SECONDS = 0.004, 0.002
+_SLICE_SECONDS, _GAP_SECONDS = 0.002, 0.002
 
 let_others_run = _TimeSlices().wait_for_slice
 """Let other requests of this process run. Long computations call it often: it costs 0.1 us within a slice."""

@@ -27,8 +27,8 @@ TARGETS = {
         ["tests/services/accounts", "tests/services/transactions/test_explanation.py"],
     ),
     "transactions": ([f"{_SERVICES}/transactions"], ["tests/services/transactions"]),
-    "settlement": (
-        [f"{_SERVICES}/settlement"],
+    "processing": (
+        [f"{_SERVICES}/processing"],
         [
             "tests/services/processing",
             "tests/services/reconciliation/test_statements.py",

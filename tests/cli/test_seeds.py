@@ -19,6 +19,8 @@ from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.clients.messages import LogIn
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 # The Python of an operator lacks libraries or has other versions: the scripts use the environment beside them.
 ENVIRONMENT = SCRIPTS.parent / ".venv" / "bin" / "python"

@@ -41,7 +41,11 @@ def test_a_terminal_dials_through_the_stand_in(services: Services, shop: Shop, s
         smsc.hang_up(2, "256770000000")
 
 
-def test_binds_are_in_metrics_channels_and_doctor(services: Services, shop: Shop, smsc: Smsc) -> None:
+def test_binds_are_in_metrics_channels_and_doctor(
+    services: Services, shop: Shop, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The clock of the services stands still, and doctor's does not.
+    monkeypatch.setattr("ussd_server.cli.service.doctor_database.SILENT", timedelta(minutes=10))
     channel = channel_to(smsc.listen(0), shop)
     part = f"SMPP channel {channel.channel_id}"
     assert [(each.part, each.found) for each in smpp_binds()] == [(part, "no process serves it")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -87,6 +87,12 @@ def moment(value: datetime | str | None, missing: str = "never") -> Markup:
 def local_time(value: datetime) -> str:
     """The hour and minute of a moment in Kampala."""
     return value.astimezone(KAMPALA).strftime("%H:%M")
+
+
+def written_day(value: date | str) -> str:
+    """A day as moments have it: `22 Nov 2026`."""
+    named = date.fromisoformat(value) if isinstance(value, str) else value
+    return named.strftime("%d %b %Y")
 
 
 def translated(text: str) -> str:
@@ -195,6 +201,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "money": money,
     "moment": moment,
     "local_time": local_time,
+    "written_day": written_day,
     "status": _as_shown(status),
     "number": number,
     "breakable": breakable,

@@ -10,7 +10,7 @@ from wsgi import app
 
 __all__ = ["app"]
 
-blueprint = ApiBlueprint("bench", authenticate_api_key)
+blueprint = ApiBlueprint("bench", authenticate_api_key, "Benchmark", "An answer that never changes.")
 
 
 @blueprint.call("GET", "/bench/answer", message="Done")

@@ -18,7 +18,7 @@ from tests.support.money import work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.services.bulkhead import Bulkhead, Place
+from ussd_server.services.bulkhead import Bulkhead, Permit
 
 
 @pytest.fixture
@@ -27,19 +27,19 @@ def program(services: Services, web: FlaskClient) -> Program:
 
 
 @pytest.fixture
-def places_taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The clients that were given a place to wait, in order."""
+def permits_taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The clients that were given a permit to wait, in order."""
     taken: list[str] = []
-    place = Bulkhead.place
+    permit = Bulkhead.permit
 
     @contextmanager
-    def note(places: Bulkhead, client_id: str) -> Iterator[Place]:
-        with place(places, client_id) as given:
+    def note(permits: Bulkhead, client_id: str) -> Iterator[Permit]:
+        with permit(permits, client_id) as given:
             if given.is_held:
                 taken.append(client_id)
             yield given
 
-    monkeypatch.setattr(Bulkhead, "place", note)
+    monkeypatch.setattr(Bulkhead, "permit", note)
     return taken
 
 
@@ -124,7 +124,7 @@ def test_a_wait_for_one_transaction_ends_with_its_next_change(
 
 
 def test_waiting_calls_take_at_most_half_of_the_threads(
-    app: Flask, services: Services, program: Program, places_taken: list[str]
+    app: Flask, services: Services, program: Program, permits_taken: list[str]
 ) -> None:
     waiting = services.settings.threads // 2
     transaction_id = program.collect().json["data"]["transaction_id"]
@@ -139,7 +139,7 @@ def test_waiting_calls_take_at_most_half_of_the_threads(
     for thread in threads:
         thread.start()
     began.wait()
-    eventually(lambda: len(places_taken) == waiting)
+    eventually(lambda: len(permits_taken) == waiting)
     # All places are taken, so this one is answered at once; the state then changes and frees the others.
     assert program.get(f"{PATH}/{transaction_id}", wait=25).json["data"]["status"] == "created"
     (claimed,) = services.processing.claim(1)
@@ -150,7 +150,7 @@ def test_waiting_calls_take_at_most_half_of_the_threads(
 
 
 def test_a_client_that_waits_with_all_places_leaves_some_to_the_next_client(
-    app: Flask, services: Services, program: Program, places_taken: list[str]
+    app: Flask, services: Services, program: Program, permits_taken: list[str]
 ) -> None:
     places = services.settings.threads // 2
     other = Program(services, app.test_client())
@@ -164,7 +164,7 @@ def test_a_client_that_waits_with_all_places_leaves_some_to_the_next_client(
 
     with ThreadPoolExecutor(places + 1) as pool:
         greedy = [pool.submit(watch, program, ids[0]) for _ in range(places)]
-        eventually(lambda: len(places_taken) == places)
+        eventually(lambda: len(permits_taken) == places)
         newcomer = pool.submit(watch, other, ids[1])
         eventually(lambda: sum(each.done() for each in greedy) == 1)
         assert not newcomer.done()

@@ -106,7 +106,9 @@ def test_a_new_menu_begins_with_a_shipped_example(visit: Visit, name: str) -> No
     (menu_id,) = re.findall(r'name="menu_id" value="([^"]+)"', page)
     text = unescape(page.partition('<textarea name="text" spellcheck="false">')[2].partition("</textarea>")[0])
     assert visitor.post("/menus/new", menu_id=menu_id, text=text).location == f"/console/menus/{menu_id}"
-    assert "The check passes" in visitor.get(f"/menus/{menu_id}/edit").text
+    page = visitor.get(f"/menus/{menu_id}/edit").text
+    assert "The check passes" in page
+    assert 'class="diagram"' in page
     assert visitor.get("/menus/new?example=../shop_bill").status_code == 200
 
 

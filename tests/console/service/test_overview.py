@@ -115,5 +115,5 @@ def test_a_provider_in_trouble_is_in_the_attention_box_the_title_and_the_charts(
         assert expected in page, expected
     assert "100.0 %" not in page
     day = clock.now().astimezone(KAMPALA).date()
-    assert f"not answered on {day}" in ann.get(f"/operator/providers?day={day}").text
+    assert f"not answered on {day:%d %b %Y}" in ann.get(f"/operator/providers?day={day}").text
     assert ann.get("/operator/providers?day=2026-99-01").status_code == 400

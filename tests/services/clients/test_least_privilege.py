@@ -18,6 +18,8 @@ from ussd_server.services.clients import api_keys, people
 from ussd_server.services.clients.keys import reader
 from ussd_server.services.roles import GIVES_SCOPES, PAGE_PERMISSIONS
 
+pytestmark = pytest.mark.slow
+
 STEPS = 60
 SEEDS = 8
 GIVEN = {role: PAGE_PERMISSIONS[role] | GIVES_SCOPES[role] for role in PAGE_PERMISSIONS}

@@ -13,7 +13,8 @@ from ussd_server.database.tables import JsonField
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.menus.tools.diagram import GraphEdge
 from ussd_server.models.ussd import MenuVersion
-from ussd_server.services.menus.messages import BindCode, CheckMenu, GetGraph, RollBack, SaveDraft
+from ussd_server.services.menus import menus
+from ussd_server.services.menus.messages import BindCode, CheckMenu, CompareVersions, GetGraph, RollBack, SaveDraft
 from ussd_server.status import Code, ServiceError
 
 _BYE = {"type": "end", "text": {"en": "See you"}}
@@ -162,3 +163,18 @@ def test_a_list_of_menus_reads_no_documents(services: Services, monkeypatch: pyt
     monkeypatch.setattr(JsonField, "python_value", lambda *_: pytest.fail("a document was read"))
     titles = {menu.menu_id: menu.title for menu in services.menus.list(shop.call)}
     assert titles == {"shop": "ACME", "untitled": "", "village": "Village shop"}
+
+
+def test_documents_that_are_too_long_to_compare_differ_in_every_line(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(services)
+    services.menus.save_draft(SaveDraft("shop", shop_document(title="Another")), shop.call)
+    compared = CompareVersions("shop", 1, None)
+    assert [line for line in services.menus.difference(compared, shop.call) if line[:1] in "+-"] == [
+        "-title: ACME",
+        "+title: Another",
+    ]
+    monkeypatch.setattr(menus, "_MOST_COMPARED", 100)
+    difference = services.menus.difference(compared, shop.call)
+    assert {"-title: ACME", "+title: Another", "-start: root", "+start: root"} < set(difference)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.services.processing.test_settlement import FakeProvider
 
 from tests.conftest import MovableClock
 from tests.faults.workers import services_of
+from tests.services.processing.test_processor import FakeProvider
 from tests.support.eventually import eventually
 from tests.support.program import Program
 from tests.support.stand_ins import mtn_settings

@@ -20,7 +20,7 @@ from ussd_server.services.gates import receipts
 from ussd_server.services.gates.receipts import ClaimOutcome
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.payouts import approval, withdrawals
-from ussd_server.services.processing import outcomes, provider_answers, settlement
+from ussd_server.services.processing import outcomes, processor, provider_answers
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.reconciliation import closed_days
 from ussd_server.services.reconciliation.days.coverage import Coverage
@@ -44,12 +44,12 @@ def _answers_read_as(outcome: Outcome, answer: ProviderAnswer) -> Plant:
     """One kind of answer of the provider is taken for another."""
 
     def plant() -> Any:
-        apply_answer = settlement.apply_answer
+        apply_answer = processor.apply_answer
 
         def read_wrong(row: Any, pace: Any, given: ProviderAnswer, *rest: Any) -> None:
             apply_answer(row, pace, answer if given.outcome is outcome else given, *rest)
 
-        return patch.object(settlement, "apply_answer", read_wrong)
+        return patch.object(processor, "apply_answer", read_wrong)
 
     return plant
 
@@ -67,7 +67,7 @@ def _failure_is_final() -> Any:
 def _lease_outlives_its_call() -> Any:
     """A lease lasts for ever, and no worker takes over from a dead one."""
     return _together(
-        patch.object(settlement, "_LEASE_SECONDS", 10**7),
+        patch.object(processor, "_LEASE_SECONDS", 10**7),
         patch("ussd_server.services.operations.heartbeat.Heartbeat.take_over", lambda self: 0),
     )
 
@@ -185,7 +185,7 @@ BUGS: dict[str, tuple[str, Plant]] = {
     "silent-receiver": ("a webhook without an answer counts as taken", _silence_of_a_receiver_counts_as_taken),
     "refund-twice": ("refunds under way do not count against the collection", _refunds_under_way_do_not_count),
     "kept-reservation": ("a failed payment keeps its money reserved", _reservation_is_kept),
-    "torn-settlement": ("an outcome is written without a transaction", _no_transaction(settlement)),
+    "torn-settlement": ("an outcome is written without a transaction", _no_transaction(processor)),
     "torn-relay": ("deliveries are made without a transaction", _no_transaction(relay)),
     "unclaimed-receipt": ("a success claims no receipt", _receipts_are_not_claimed),
     "menu-beyond-limit": ("a menu pays beyond the rights of its publisher", _menus_pay_beyond_limits),

@@ -8,7 +8,9 @@ from enum import StrEnum
 from typing import Annotated
 
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
-from ussd_server.wire import Cents
+from ussd_server.wire import Cents, Length
+
+CODE_DESCRIPTION = Length(1, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class PutPaymentCode:
     """
 
     code: str
-    description: str
+    description: Annotated[str, CODE_DESCRIPTION]
     account: str = MAIN_ACCOUNT
     amount_cents: int | None = None
     min_amount_cents: int | None = None

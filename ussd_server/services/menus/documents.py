@@ -57,7 +57,7 @@ def usable_document(raw: dict[str, Any]) -> Document:
     """Read a draft. Raises MENU_INVALID with the first error that keeps it from being walked."""
     finding = next(find_excess(raw), None)
     if finding is None:
-        document, problems = read(raw)
+        document, problems = in_native_thread(read, raw, pool="documents")
         finding = next(_unbearable(document, problems), None)
         if finding is None:
             return document

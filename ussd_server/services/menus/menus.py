@@ -60,11 +60,12 @@ from ussd_server.services.pages import require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import PayingMenu
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import let_others_run
+from ussd_server.threads import in_native_thread, let_others_run
 from ussd_server.values import new_id
 
 MAX_MENUS = 200
-_LONGEST_TITLE = 100
+# Lines of one version times lines of the other. A comparison may take a second for it: its time grows with the square.
+_MOST_COMPARED = 4000 * 4000
 _SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -192,12 +193,11 @@ class MenuService:
         context.require("menus:read")
         codes = _codes_by_menu(context.client_id)
         # Drafts may have 64 KiB each: the database reads their titles.
-        title = fn.SUBSTR(SQL(dialect().json_value("draft", "'title'", "text")), 1, _LONGEST_TITLE).alias("title")
-        columns = Menu.select(Menu.id, Menu.name, Menu.published_version, Menu.draft_saved_at, title)
-        rows: Any = columns.where(Menu.client_id == context.client_id).order_by(Menu.name)
+        title = fn.SUBSTR(SQL(dialect().json_value("draft", "'title'", "text")), 1, 100).alias("title")
+        rows: Any = Menu.select(Menu.id, Menu.name, Menu.published_version, Menu.draft_saved_at, title)
         return tuple(
             MenuSummary(row.name, row.title or "", row.published_version, row.draft_saved_at, codes.get(row.id, ()))
-            for row in rows
+            for row in rows.where(Menu.client_id == context.client_id).order_by(Menu.name)
         )
 
     def get(self, menu_id: str, context: RequestContext) -> MenuView:
@@ -207,7 +207,7 @@ class MenuService:
         current = find_version(menu.id, menu.published_version) if menu.published_version else None
         return MenuView(
             menu_id=menu.name,
-            title=_title(menu.draft),
+            title=menu.draft["title"] if isinstance(menu.draft.get("title"), str) else "",
             published_version=menu.published_version,
             draft_saved_at=menu.draft_saved_at,
             codes=_codes_by_menu(context.client_id).get(menu.id, ()),
@@ -228,9 +228,9 @@ class MenuService:
         context.require("menus:read")
         menu = find_menu(request.menu_id, context)
         version = request.version or menu.published_version
-        document, _ = read(_require_version(menu, version).document if version else menu.draft)
-        parts = graph(document)
-        return GraphView(menu.name, version, parts.nodes, parts.edges, draw(document))
+        raw = _require_version(menu, version).document if version else menu.draft
+        parts, drawing = in_native_thread(lambda: (graph(read(raw)[0]), draw(read(raw)[0])), pool="documents")
+        return GraphView(menu.name, version, parts.nodes, parts.edges, drawing)
 
     def document(self, menu_id: str, version: int | None, context: RequestContext) -> dict[str, Any]:
         """Return a version of a menu, the draft for None. Raises NOT_FOUND for an unknown menu or version."""
@@ -241,8 +241,8 @@ class MenuService:
 
     def draw(self, request: DrawMenu, context: RequestContext) -> str:
         """Return the SVG of a menu. Raises the errors of `document`, as the next three methods do."""
-        document, _ = read(self.document(request.menu_id, request.version, context))
-        return draw(document, request.notes, request.marks)
+        raw = self.document(request.menu_id, request.version, context)
+        return in_native_thread(lambda: draw(read(raw)[0], request.notes, request.marks), pool="documents")
 
     def fullest_screens(self, request: NameVersion, context: RequestContext) -> Sequence[FullestScreen]:
         """Return the fullest screen of each language on each network; none for a menu that cannot be walked."""
@@ -254,15 +254,17 @@ class MenuService:
 
     def text(self, request: NameVersion, context: RequestContext) -> str:
         """Return a menu as YAML."""
-        return write_yaml(self.document(request.menu_id, request.version, context))
+        return in_native_thread(write_yaml, self.document(request.menu_id, request.version, context), pool="documents")
 
     def difference(self, request: CompareVersions, context: RequestContext) -> tuple[str, ...]:
-        """Return the lines of a unified diff, without its two header lines; none for equal documents."""
+        """Return the lines of a unified diff without its two header lines: none of equal texts, all of long ones."""
         old, new = (
             self.text(NameVersion(request.menu_id, version), context).splitlines()
             for version in (request.old, request.new)
         )
-        return tuple(unified_diff(old, new, lineterm=""))[2:]
+        if old != new and len(old) * len(new) > _MOST_COMPARED:
+            return (*(f"-{line}" for line in old), *(f"+{line}" for line in new))
+        return in_native_thread(lambda: tuple(unified_diff(old, new, lineterm=""))[2:], pool="documents")
 
     def walk(self, request: WalkMenu, context: RequestContext) -> WalkView:
         """Return every screen of a walk, without money, network or state on the server; at most 99 acts are done.
@@ -381,11 +383,6 @@ def _codes_by_menu(client_id: str) -> dict[str, tuple[str, ...]]:
     for row in ServiceCode.select().where(ServiceCode.client_id == client_id).order_by(ServiceCode.code):
         codes[row.menu_id] = (*codes.get(row.menu_id, ()), row.code)
     return codes
-
-
-def _title(document: dict[str, Any]) -> str:
-    title = document.get("title")
-    return title if isinstance(title, str) else ""
 
 
 def service_code(text: str) -> str:

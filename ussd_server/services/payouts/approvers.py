@@ -11,12 +11,11 @@ from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.payouts import Approval, Payout
 from ussd_server.services.operator_names import folded_name
 from ussd_server.services.payouts.digests import PayoutDigests
-from ussd_server.services.payouts.messages import ApprovalView, ApprovePayout
+from ussd_server.services.payouts.messages import NOTE, ApprovalView, ApprovePayout
 from ussd_server.services.same_person import people_behind
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 
-_LONGEST_NOTE = 200
 _OPERATORS = UUID("7d1f6c52-6f0e-5c55-9d59-2f3c1c1b8a60")
 
 
@@ -43,7 +42,7 @@ def checked_note(note: str | None) -> str | None:
     INVALID_REQUEST for more than 200 characters, and for control characters.
     """
     note = (note or "").strip() or None
-    if note is not None and (len(note) > _LONGEST_NOTE or not note.isprintable()):
+    if note is not None and (len(note) > NOTE.longest or not note.isprintable()):
         raise ServiceError(Code.INVALID_REQUEST, "note: Must be at most 200 characters without control characters.")
     return note
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from ussd_server.services.transactions.messages import Failure
+from ussd_server.services.transactions.messages import DESCRIPTION, REFERENCE, Failure
 from ussd_server.values import grouped
-from ussd_server.wire import Cents, Internal
+from ussd_server.wire import Cents, Internal, Length
 
 MOST_ITEMS = 5000
 LARGEST_FILE_BYTES = 2 * 1024 * 1024
@@ -58,16 +58,19 @@ class NameMatch(StrEnum):
     UNKNOWN = "unknown"
 
 
+NOTE = Length(1, 200)
+_Note = Annotated[str | None, "A note, kept with the payout and in the audit trail, and mailed.", NOTE]
+
+
 @dataclass(frozen=True, slots=True)
 class CreatePayout:
     """Request for a payout: the rows of `items` as they came in JSON, or a CSV or XLSX `file`.
 
-    `reference` is the client's own name for it: 1 to 64 characters, unique among the client's payouts. Nothing is sent
-    before `send_at`.
+    `reference` is the client's own name for it, unique among the client's payouts. Nothing is sent before `send_at`.
     """
 
-    reference: str | None = None
-    description: str | None = None
+    reference: Annotated[str | None, REFERENCE] = None
+    description: Annotated[str | None, DESCRIPTION] = None
     items: tuple[Mapping[str, Any], ...] = ()
     file: bytes | None = None
     send_at: datetime | None = None
@@ -81,7 +84,7 @@ class CopyPayout:
     """
 
     payout_id: str
-    reference: str
+    reference: Annotated[str, REFERENCE]
     send_at: datetime | None = None
     only_state: str | None = None
     again: bool = False
@@ -101,22 +104,19 @@ class ReplacePayout:
 
 @dataclass(frozen=True, slots=True)
 class ApprovePayout:
-    """Request to approve a payout. `total_fee_cents` are the fees that the approver saw, None for any.
-
-    `note` has at most 200 characters.
-    """
+    """Request to approve a payout. `total_fee_cents` are the fees that the approver saw, None for any."""
 
     payout_id: str
     total_fee_cents: int | None = None
-    note: str | None = None
+    note: _Note = None
 
 
 @dataclass(frozen=True, slots=True)
 class CancelPayout:
-    """Request to cancel a payout. `note` has at most 200 characters."""
+    """Request to cancel a payout."""
 
     payout_id: str
-    note: str | None = None
+    note: _Note = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ussd_server.console.forms import done, shown_again
 from ussd_server.console.tables import Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.incoming.messages import ListPaymentCodes, PaymentCodeView, PutPaymentCode
+from ussd_server.services.incoming.messages import CODE_DESCRIPTION, ListPaymentCodes, PaymentCodeView, PutPaymentCode
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, ungrouped, written_amount
 
@@ -129,7 +129,7 @@ def _save(code: str, context: RequestContext, *, is_new: bool = False) -> Any:
 def _typed(code: str) -> PutPaymentCode:
     given = request.form
     description = " ".join(given.get("description", "").split())
-    if not 0 < len(description) <= 100 or not description.isprintable():
+    if not 0 < len(description) <= CODE_DESCRIPTION.longest or not description.isprintable():
         raise ServiceError(Code.INVALID_REQUEST, "Say in at most 100 characters what is paid with the code.")
     account = given.get("account", "").strip()
     number = forms.phone_number(account)

@@ -147,7 +147,7 @@ def edit_menu(context: RequestContext, menu_id: str) -> str:
     except ServiceError:
         # A draft that was saved as JSON can be too large as YAML. Its findings have no lines.
         report = services().menus.check(CheckMenu(menu_id), context)
-    return _editor(menu_id, text, report, None)
+    return _editor(menu_id, text, report, None, context)
 
 
 @console.page("POST", "/menus/<menu_id>/edit", needs="menus:write", max_body_bytes=_MOST_BYTES)
@@ -166,7 +166,7 @@ def save_menu(context: RequestContext, menu_id: str) -> Any:
         error = refusal
     if "HX-Request" in request.headers:
         return render_template("console/menus/report.html", menu_id=menu_id, report=report, error=error)
-    return Response(_editor(menu_id, text, report, error), status=error.code.http_status if error else 200)
+    return Response(_editor(menu_id, text, report, error, context), status=error.code.http_status if error else 200)
 
 
 @console.page("POST", "/menus/<menu_id>/publish", needs="menus:write")
@@ -276,8 +276,11 @@ def _new_form(menu_id: str, text: str, error: ServiceError | None = None) -> str
     return render_template("console/menus/new.html", menu_id=menu_id, text=text, error=error, examples=_EXAMPLE_TITLES)
 
 
-def _editor(menu_id: str, text: str, report: Any, error: ServiceError | None) -> str:
-    return render_template("console/menus/edit.html", menu_id=menu_id, text=text, report=report, error=error)
+def _editor(menu_id: str, text: str, report: Any, error: ServiceError | None, context: RequestContext) -> str:
+    diagram = services().menus.draw(DrawMenu(menu_id), context)
+    return render_template(
+        "console/menus/edit.html", menu_id=menu_id, text=text, report=report, error=error, diagram=diagram
+    )
 
 
 def _text() -> str:

@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from ussd_server.limits.networks import read_network, written_network
-from ussd_server.services.clients.keys.messages import SCOPES, UNCHANGED, CreateApiKey, UpdateApiKey
+from ussd_server.services.clients.keys.messages import KEY_NAME, SCOPES, UNCHANGED, CreateApiKey, UpdateApiKey
 from ussd_server.status import Code, ServiceError
 
 BAD_BODY = "Invalid request body"
-_LONGEST_NAME = 100
 _LONGEST_QUOTE = 40
 _MOST_ADDRESSES = 20
 _FIELDS = ("name", "scopes", "expires_at", "allowed_addresses", "daily_limit_cents")
@@ -58,8 +57,8 @@ def columns_of(request: CreateApiKey | UpdateApiKey, now: datetime) -> dict[str,
     """The columns that a request sets. INVALID_REQUEST names the field that is wrong."""
     columns = {name: getattr(request, name) for name in _FIELDS if getattr(request, name) is not UNCHANGED}
     key_name = columns.get("name")
-    if key_name is not None and not (0 < len(key_name) <= _LONGEST_NAME and key_name.isprintable()):
-        sentence = f"Must be 1 to {_LONGEST_NAME} characters without control characters."
+    if key_name is not None and not (0 < len(key_name) <= KEY_NAME.longest and key_name.isprintable()):
+        sentence = f"Must be 1 to {KEY_NAME.longest} characters without control characters."
         raise ServiceError(Code.INVALID_REQUEST, f"{BAD_BODY}: name: {sentence}")
     for name, join in _JOINERS.items():
         if columns.get(name) is not None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import Enum, StrEnum
 from typing import Annotated, Final
 
-from ussd_server.wire import Cents, DeletionResult
+from ussd_server.wire import Cents, DeletionResult, Length
 
 RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements", "messages")
 ACTIONS = ("read", "write", "send", "approve", "*")
@@ -37,6 +37,9 @@ def powers(scopes: str | None) -> frozenset[str]:
 _PLAIN_SCOPES = frozenset(scope for scope in SCOPES if not scope.endswith(":*"))
 
 
+KEY_NAME = Length(1, 100)
+
+
 @dataclass(frozen=True, slots=True)
 class CreateApiKey:
     """Create a key. None of `scopes`: everything the client may do; of the others: no name, no end, no bound.
@@ -46,7 +49,7 @@ class CreateApiKey:
 
     scopes: tuple[str, ...] | None = None
     expires_at: datetime | None = None
-    name: str | None = None
+    name: Annotated[str | None, KEY_NAME] = None
     allowed_addresses: tuple[str, ...] | None = None
     daily_limit_cents: int | None = None
 
@@ -65,7 +68,7 @@ class UpdateApiKey:
     """Change a key without a new secret; None as in `CreateApiKey`. `is_active` 0 disables it."""
 
     api_key_id: str
-    name: str | Unchanged | None = UNCHANGED
+    name: Annotated[str | Unchanged | None, KEY_NAME] = UNCHANGED
     scopes: tuple[str, ...] | Unchanged | None = UNCHANGED
     expires_at: datetime | Unchanged | None = UNCHANGED
     allowed_addresses: tuple[str, ...] | Unchanged | None = UNCHANGED
