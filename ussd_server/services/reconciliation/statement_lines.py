@@ -291,7 +291,7 @@ class StatementReader:
 
     def _money(self, row: Row, field: StatementField) -> CellAmount | None:
         """The amount of a column in the conventions of the file; None for an empty cell."""
-        amount = self._amount(row, field, "amount")
+        amount = self._amount_in(row, field, "amount")
         if amount is None:
             return None
         self._check_currency(row, field, amount.currency)
@@ -301,10 +301,10 @@ class StatementReader:
 
     def _cents(self, row: Row, field: StatementField) -> int | None:
         """The signed amount of a column that not every line has."""
-        amount = self._amount(row, field, field)
+        amount = self._amount_in(row, field, field)
         return None if amount is None else amount.cents
 
-    def _amount(self, row: Row, field: StatementField, title: str) -> CellAmount | None:
+    def _amount_in(self, row: Row, field: StatementField, title: str) -> CellAmount | None:
         text = self._text(row, field)
         if text in ("", "-"):
             return None

@@ -224,7 +224,7 @@ def left_of(original: Transaction) -> int:
 
 def _digest(original_id: str, amount_cents: int | None, reference: str, reason: object = None) -> str:
     # Digests are kept for ever: those of refunds without a reason stay as they were.
-    content = {"refund_of": original_id, "amount_cents": amount_cents, "reference": reference}
+    content: dict[str, object] = {"refund_of": original_id, "amount_cents": amount_cents, "reference": reference}
     return digest_of(content if reason is None else content | {"reason": reason})
 
 
