@@ -138,8 +138,9 @@ class ApiKeyService:
         try:
             with unit_of_work():
                 lock_row(Client, request.client_id)
-                given = (request.client_id, request.apikey, request.apisecret)
-                row = self._insert(*given, now, people=frozenset(), **columns)
+                row = self._insert(
+                    request.client_id, request.apikey, request.apisecret, now, people=frozenset(), **columns
+                )
                 # Checked after the insert, because the insert waits for a deletion of the same key that is in progress.
                 if DeletedApiKey.select().where(DeletedApiKey.apikey == request.apikey).exists():
                     raise ServiceError(Code.INVALID_REQUEST, "apikey: Was deleted and can never be used again.")
@@ -290,10 +291,10 @@ class ApiKeyService:
             write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
         return ImportedApiKey(row.id, row.apikey, "updated")
 
-    def _view(self, view: Callable[..., _View], row: ApiKey, **given: Any) -> _View:
-        if "apisecret" not in given:
-            given["apisecret"] = self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
-        return view_of_row(view, row, is_active=int(row.is_active), **given)
+    def _view(self, view: Callable[..., _View], row: ApiKey, **values: Any) -> _View:
+        if "apisecret" not in values:
+            values["apisecret"] = self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
+        return view_of_row(view, row, is_active=int(row.is_active), **values)
 
 
 def _require_well_formed(key_ids: Sequence[str]) -> None:

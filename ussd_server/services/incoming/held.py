@@ -66,8 +66,8 @@ class HeldPaymentService:
         """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         rows = IncomingPayment.select().where(waits_for_operators())
-        found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, found)), cursor)
+        payments, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens)
+        return Page(tuple(map(_view, payments)), cursor)
 
     def list_alike(self, context: RequestContext) -> tuple[HeldLikeOwn, ...]:
         """The newest held payments whose code begins with the client's prefix, or is one slip from a code of theirs."""
