@@ -126,6 +126,7 @@ class Plan:
 
 
 Within = Callable[[Transaction], AbstractContextManager[None]]
+"""Opens the unit of work in which a new transaction, its argument, is inserted."""
 
 
 class TransactionCreator:
@@ -361,6 +362,7 @@ class ProviderReferences:
 
     def of_menu_step(self, client_id: str, kind: TransactionType, menu_step: Sequence[str], number: int) -> str:
         """The provider reference of a payment by USSD: `number` counts the payments of one `menu_step`, from 1."""
+        # "place" is in the references that providers keep, so it never changes.
         return self._derive(client_id, kind, "place", *menu_step, str(number))
 
     def with_next_step_number(self, identity: RequestIdentity) -> RequestIdentity:
