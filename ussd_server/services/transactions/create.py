@@ -262,13 +262,10 @@ def _lock_order(batch: Batch) -> tuple[str, str]:
 def _find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | None:
     """The transaction that an equal request created before; binds the request's idempotency key to it.
 
-    A transaction has one idempotency key in its row. Further keys of repeats are bound in a table of their own.
     Raises IDEMPOTENCY_KEY_REUSED when a key of the request belongs to another one.
     """
     key = identity.idempotency_key
-    bound_key: IdempotencyKey | None = None
-    if key is not None:
-        bound_key = _BOUND_KEY.first(IdempotencyKey, client_id=identity.client_id, key=key)
+    bound_key = None if key is None else _BOUND_KEY.first(IdempotencyKey, client_id=identity.client_id, key=key)
     rows = (_DEPOSIT_BY_KEYS if identity.type is TransactionType.DEPOSIT else _PAYMENT_BY_KEYS).rows(
         Transaction,
         client_id=identity.client_id,
@@ -314,10 +311,7 @@ def _why_refused(rows: Sequence[Transaction], identity: RequestIdentity) -> str:
 
 
 def _by_keys(of_type: Any) -> Query:
-    """Select the transactions that have any key of a request; a key that is null matches none.
-
-    `of_type` is a condition on the type, for the reference alone.
-    """
+    """Select the transactions that have any key of a request, null matches none; `of_type` restricts the reference."""
     return Transaction.select().where(
         Transaction.client_id == param(Transaction.client_id),
         ((Transaction.reference == param(Transaction.reference)) & of_type)
