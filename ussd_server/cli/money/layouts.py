@@ -25,7 +25,6 @@ from ussd_server.services.statement_layouts.messages import (
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, shillings, written_amount
 
-_EXAMPLE_COLUMNS = "--column id=Id --column date=Date --column type=Type --column amount=Amount"
 _THOUSANDS = {mark.name.lower(): mark for mark in Thousands}
 
 

@@ -99,8 +99,8 @@ class PaymentCodeService:
         """A page of the client's payment codes, newest first."""
         context.require("collection:read")
         rows = _codes_of(context.client_id)
-        found, cursor = page_of(rows, PaymentCode, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, found)), cursor)
+        codes, cursor = page_of(rows, PaymentCode, request.cursor, request.limit, self._tokens)
+        return Page(tuple(map(_view, codes)), cursor)
 
     def delete(self, code: str, context: RequestContext) -> DeletionResult:
         """Remove a payment code: what comes with it from now on is held. NOT_FOUND for one that is not the client's."""
