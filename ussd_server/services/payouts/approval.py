@@ -127,7 +127,7 @@ class PayoutApproval:
             ]
             row.updated_at = now
             reason = approvals[-1].note
-            _require_within_limit(row, drafted.total_fee_cents, approvals, limit_cents)
+            _require_within_limit(row, None if is_far else drafted.total_fee_cents, approvals, limit_cents)
             if len(approvals) < approvals_needed(row, self._digests):
                 row.save()
                 ask_for_approval(row, self._outbox, now)
@@ -244,16 +244,17 @@ def _must_be_approved(payout: Payout, context: RequestContext) -> bool:
 
 
 def _require_within_limit(
-    payout: Payout, fee_cents: int, approvals: Sequence[Approval], limit_cents: int | None
+    payout: Payout, fee_cents: int | None, approvals: Sequence[Approval], limit_cents: int | None
 ) -> None:
     """Raise DAILY_LIMIT_REACHED when a key that approved a payout could not pay it in a day.
 
-    INVALID_REQUEST where the rows were drafted for another limit, because another approval came between.
+    `fee_cents` None: the payout is reserved later, and its limit is looked at then. INVALID_REQUEST where the rows were
+    drafted for another limit, because another approval came between.
     """
     lowest_cents = limiting_key(each.key_id for each in approvals)[1]
     if lowest_cents is None:
         return
-    if payout.total_amount_cents + fee_cents > lowest_cents:
+    if fee_cents is not None and payout.total_amount_cents + fee_cents > lowest_cents:
         raise daily_limit_reached()
     if limit_cents is None or lowest_cents < limit_cents:
         raise ServiceError(Code.INVALID_REQUEST, "Another approval was given at the same time; approve it again")
