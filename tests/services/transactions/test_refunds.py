@@ -122,6 +122,7 @@ def test_a_failed_refund_of_which_another_amount_is_reported_counts_until_its_re
     assert till.row(first).due_at is None
     assert till.is_refused("second")
     till.services.reviews.end(EndReview(first, "asked MTN", "Ann", "Ben"), operator())
+    assert check_everything() == [], "the decision is found under the refund"
     assert not till.is_refused("second")
 
 

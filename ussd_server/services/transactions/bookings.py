@@ -45,7 +45,7 @@ def audited(
     """
     with unit_of_work():
         yield
-        audit_payment(row, action, context, row.created_at, reason, decided_by)
+        audit_payment(row, action, context, row.created_at, reason, decided_by, object_id=row.refund_of)
 
 
 def audit_payment(
@@ -55,14 +55,15 @@ def audit_payment(
     now: datetime,
     reason: str | None,
     decided_by: str | None = None,
+    object_id: str | None = None,
 ) -> None:
-    """Write an audit event about a transaction, of a refund about its collection. Call in the unit of work."""
+    """Write an audit event about a transaction, or about `object_id`. Call in the unit of work."""
     write_audit_event(
         action,
         context,
         now,
         client_id=row.client_id,
-        object_id=row.refund_of or row.id,
+        object_id=object_id or row.id,
         reason=reason,
         amount_cents=row.amount_cents,
         phone_number=row.phone_number,
