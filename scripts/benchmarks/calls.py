@@ -50,9 +50,12 @@ class Target:
 
     def run(self, stage: Stage, seconds: float, rate: float = 0) -> Outcome:
         """Send the calls for so many seconds; `rate` is in calls per second, 0 sends as fast as replies come."""
+        return stage.run(self.application, self.load(stage, seconds, rate))
+
+    def load(self, stage: Stage, seconds: float, rate: float = 0) -> Load:
+        """Make what `run` sends; some calls are made ready by others."""
         port = stage.webs[self.application].port
-        load = Load(port, self.scripts(stage, seconds), seconds, CONNECTIONS, self.status, self.repeats, rate)
-        return stage.run(self.application, load)
+        return Load(port, self.scripts(stage, seconds), seconds, CONNECTIONS, self.status, self.repeats, rate)
 
 
 def measure_calls(size: Size) -> dict[str, Any]:
