@@ -69,6 +69,9 @@ def measure_calls(size: Size) -> dict[str, Any]:
             for target in TARGETS:
                 seen[target.name].append(target.run(stage, size.seconds))
         steady = [_latencies(stage, target, seen[target.name], size) for target in TARGETS if target.has_latencies]
+    (bare,) = [row for row in steady if row["call"] == "bare GET"]
+    for row in steady:
+        row["p99_above_bare_ms"] = round(row["p99_ms"]["median"] - bare["p99_ms"]["median"], 2)
     calls = [_row(target, seen) for target in TARGETS]
     print_table(f"{size.rounds} rounds of {size.seconds} s: median (least to greatest)", calls)
     print_table(f"Latencies at {LOAD_SHARE:.0%} of the highest load", steady)
