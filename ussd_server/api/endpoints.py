@@ -7,7 +7,7 @@ Services check who owns an object. The API document is built from the same `Endp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
@@ -217,7 +217,7 @@ class JsonResponse(Response):
 
     last_headers: Sequence[tuple[str, str]] = ()
 
-    def get_wsgi_response(self, environ: Any) -> tuple[Iterable[bytes], str, list[tuple[str, str]]]:
+    def get_wsgi_response(self, environ: Any) -> tuple[Any, str, list[tuple[str, str]]]:
         """Return body, status and headers as they are; werkzeug looks for headers to correct, which takes 12 us."""
         body = () if environ["REQUEST_METHOD"] == "HEAD" else self.response
         return body, self.status, [*self.headers, *self.last_headers]
