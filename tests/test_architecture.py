@@ -98,7 +98,7 @@ def test_every_route_behind_a_lock_states_a_permission_that_exists(app: Flask) -
 def test_every_route_states_what_it_takes_and_gives(app: Flask) -> None:
     for path, methods, route in routes(app):
         assert route.summary, (path, methods)
-        assert route.gives is not None or path in WITHOUT_DATA, (path, methods)
+        assert route.reply_type is not None or path in WITHOUT_DATA, (path, methods)
         assert route.takes is not None or methods.isdisjoint({"POST", "PUT", "PATCH"}), (path, methods)
 
 

@@ -39,7 +39,7 @@ def test_computations_that_begin_together_have_slices_with_gaps_between_them(
     for _ in range(3):
         # Each is another greenlet: it has no slice yet.
         slices._slice_ends = 0.0
-        slices.pass_on()
+        slices.wait_for_slice()
     assert pauses == [2.0, 6.0, 10.0]
 
 

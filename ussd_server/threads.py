@@ -200,7 +200,7 @@ class CachedValue(Generic[Value]):
 
 
 class RepeatedWork:
-    """Does work every so many seconds, in a thread that begins when it is first needed, and once more at the end."""
+    """Does work every so many seconds, in a thread that `start` begins, and once more in `close`."""
 
     def __init__(
         self, name: str, seconds: float, work: Callable[[], object], fail: Callable[[Exception], None]
@@ -212,7 +212,7 @@ class RepeatedWork:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin, unless it has begun."""
+        """Begin the thread, unless it runs."""
         if self._thread is not None:
             return
         with self._starting:
@@ -222,7 +222,7 @@ class RepeatedWork:
                 atexit.register(self.close)
 
     def close(self) -> None:
-        """End the thread, and do what is left to do."""
+        """End the thread, and do the work a last time."""
         atexit.unregister(self.close)
         self._is_closed.set()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -241,10 +241,10 @@ class RepeatedWork:
 
 
 class Turns:
-    """Lets a few of many threads work at a time. A thread that waits inside `waiting()` lends its turn to another one.
+    """Lets at most so many threads work at a time. A thread lends its turn to another one while it is in `waiting()`.
 
-    So a process needs no more processors and database connections than it has turns, and slow servers of others, or
-    slow hashes, delay none of its other work.
+    So a process needs no more processors and database connections than it has turns, and slow remote servers or slow
+    hashes do not delay its other work.
     """
 
     _mine = threading.local()
@@ -278,7 +278,7 @@ class Turns:
 
     @classmethod
     def pauses(cls, items: Iterator[Value]) -> Iterator[Value]:
-        """Yield items that pause before they come, and lend the turn of this thread in each pause."""
+        """Yield the items, and lend the turn of this thread while the iterator waits for the next one."""
         while True:
             with cls.waiting():
                 item = next(items, _END)
@@ -296,10 +296,10 @@ class _TimeSlices:
     def __init__(self) -> None:
         self._slice_ends = self._next_slice_begins = 0.0
 
-    def pass_on(self) -> None:
-        """Wait for the next slice of this computation, unless its present one goes on."""
+    def wait_for_slice(self) -> None:
+        """Wait for the next slice of this computation, unless the present one has time left."""
         now = time.monotonic()
-        # Elsewhere the interpreter changes between threads.
+        # Without gevent, the interpreter switches between threads by itself.
         if now < self._slice_ends or not is_cooperative():
             return
         begins = max(now + _GAP_SECONDS, self._next_slice_begins)
@@ -308,11 +308,11 @@ class _TimeSlices:
         self._slice_ends = time.monotonic() + _SLICE_SECONDS
 
 
-# A request of others needs some rounds of gevent's hub: in a gap it has several.
+# Another request needs a few rounds of gevent's hub; a gap is long enough for several.
 _SLICE_SECONDS, _GAP_SECONDS = 0.002, 0.002
 
-let_others_run = _TimeSlices().pass_on
-"""Let other requests of this process run; called often by what computes for long. Costs 0.1 us within a slice."""
+let_others_run = _TimeSlices().wait_for_slice
+"""Let other requests of this process run. Long computations call it often: it costs 0.1 us within a slice."""
 
 
 def with_pauses(items: Iterable[Item]) -> Iterator[Item]:
@@ -327,17 +327,17 @@ Result = TypeVar("Result")
 _MOST_THREADS = 4
 
 
-def in_native_thread(work: Callable[..., Result], *given: Any, pool: str = "computing") -> Result:
-    """Run `work`, which blocks or computes for long, without blocking other requests. Returns or raises what it does.
+def in_native_thread(work: Callable[..., Result], *arguments: Any, pool: str = "computing") -> Result:
+    """Run `work`, which blocks or computes for long, without blocking other requests. Returns what it returns.
 
-    In a process that gevent patched, at most four of each `pool` run at the same time. Everywhere else it simply runs.
-    Within `work` nothing may be used that gevent patches: no locks, sleeps, sockets, queues or logs.
+    In a process that gevent patched, at most four of each `pool` run at the same time; elsewhere this thread runs it.
+    `work` must not use anything that gevent patches: no locks, sleeps, sockets, queues or logs.
     """
     threads = _pool(pool)
     if threads is None:
-        return work(*given)
+        return work(*arguments)
     # gevent prints an exception that leaves one of its native threads.
-    result, error = threads.apply(_outcome, (work, given))
+    result, error = threads.apply(_outcome, (work, arguments))
     try:
         if error is not None:
             raise error
@@ -363,8 +363,8 @@ def _pool(_name: str) -> Any:
     return ThreadPool(_MOST_THREADS)
 
 
-def _outcome(work: Callable[..., Result], given: tuple[Any, ...]) -> tuple[Result | None, Exception | None]:
+def _outcome(work: Callable[..., Result], arguments: tuple[Any, ...]) -> tuple[Result | None, Exception | None]:
     try:
-        return work(*given), None
+        return work(*arguments), None
     except Exception as error:
         return None, error

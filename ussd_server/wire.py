@@ -142,7 +142,7 @@ def marks_of(hint: Any, kind: type[_Mark]) -> list[_Mark]:
 
 @cache
 def writer(hint: Any) -> Callable[[Any], Any]:
-    """Return what turns a value of this type into JSON values. TypeError for a type that a reply cannot show."""
+    """Return the function that turns a value of this type into JSON values. TypeError for a type without one."""
     return _converter(hint) or _unchanged
 
 
@@ -171,7 +171,7 @@ def object_schema(view: Any, refer: Callable[[Any], _Json]) -> _Json:
     """Return the JSON Schema of a view's own object."""
     is_sparse = _is_sparse(view)
     properties = {
-        field.key: schema_of(_known(field.hint) if is_sparse else field.hint, refer) | {"description": field.meaning}
+        field.key: schema_of(_not_null(field.hint) if is_sparse else field.hint, refer) | {"description": field.meaning}
         for field in _fields(view)
     }
     required = {} if is_sparse else {"required": sorted(properties)}
@@ -180,16 +180,17 @@ def object_schema(view: Any, refer: Callable[[Any], _Json]) -> _Json:
 
 @cache
 def _fields(view: Any) -> tuple[_Field, ...]:
-    """Return the fields of a view that callers see. TypeError for one with neither a meaning nor the mark."""
+    """Return the fields of a view that callers see. TypeError for one with no meaning that is not `Internal`."""
     hints, arguments = get_type_hints(get_origin(view) or view, include_extras=True), get_args(view)
     return tuple(
         _Field(key, name, hint[arguments] if getattr(hint, "__parameters__", ()) else hint, meaning)
         for name, hint in hints.items()
-        for key, meaning in _shown(name, hint)
+        for key, meaning in _key_and_meaning(name, hint)
     )
 
 
-def _shown(name: str, hint: Any) -> Iterator[tuple[str, str]]:
+def _key_and_meaning(name: str, hint: Any) -> Iterator[tuple[str, str]]:
+    """Yield a field's name in JSON and its meaning; nothing for a field that is `Internal`."""
     meanings = marks_of(hint, str)
     if not meanings and not marks_of(hint, _Internal):
         raise TypeError(f"The field {name} states no meaning and is not Internal")
@@ -199,40 +200,40 @@ def _shown(name: str, hint: Any) -> Iterator[tuple[str, str]]:
 
 def _object_writer(view: Any) -> Callable[[Any], Any]:
     fields = _fields(view)
-    keys, values = tuple(field.key for field in fields), _getter([field.name for field in fields])
+    keys, values_of = tuple(field.key for field in fields), _getter([field.name for field in fields])
     converters = [(field.key, convert) for field in fields if (convert := _converter(field.hint)) is not None]
 
-    def write(shown: Any) -> _Json:
-        record = dict(zip(keys, values(shown), strict=True))
+    def write(item: Any) -> _Json:
+        record = dict(zip(keys, values_of(item), strict=True))
         for key, convert in converters:
             value = record[key]
             if value is not None:
                 record[key] = convert(value)
         return record
 
-    def write_known(shown: Any) -> _Json:
-        return {key: value for key, value in write(shown).items() if value is not None}
+    def write_without_nulls(item: Any) -> _Json:
+        return {key: value for key, value in write(item).items() if value is not None}
 
-    def write_whole(shown: Any) -> Any:
-        return shown if type(shown) is view else write(shown)
+    def leave_to_orjson(item: Any) -> Any:
+        return item if type(item) is view else write(item)
 
     if _is_sparse(view):
-        return write_known
-    return write_whole if not converters and _is_whole(view, keys) else write
+        return write_without_nulls
+    return leave_to_orjson if not converters and _orjson_writes(view, keys) else write
 
 
-def _is_whole(view: Any, keys: tuple[str, ...]) -> bool:
-    """Return whether orjson itself writes objects of a view, and exactly these keys: fast for those without slots."""
+def _orjson_writes(view: Any, keys: tuple[str, ...]) -> bool:
+    """Return whether orjson itself writes objects of this view, with just these keys: dataclasses without slots."""
     return not hasattr(view, "__slots__") and keys == tuple(getattr(view, "__dataclass_fields__", ()))
 
 
 def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
     get: Any = attrgetter(*names)
-    return get if len(names) > 1 else lambda shown: (get(shown),)
+    return get if len(names) > 1 else lambda item: (get(item),)
 
 
 def _converter(hint: Any) -> Callable[[Any], Any] | None:
-    """Return what turns a value into JSON values; None for one that is written as it is."""
+    """Return the function that turns a value of this type into JSON values; None: written unchanged."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         form = _form(hint)
@@ -268,12 +269,12 @@ def _form(hint: Any) -> Form | None:
 
 def _without_none(hint: Any) -> Any:
     """Return the one type beside None. ValueError for a choice between several."""
-    (found,) = (each for each in get_args(hint) if each is not NoneType)
-    return found
+    (kind,) = (each for each in get_args(hint) if each is not NoneType)
+    return kind
 
 
-def _known(hint: Any) -> Any:
-    """Return the type of a field that is left out when its value is None."""
+def _not_null(hint: Any) -> Any:
+    """Return the type of a field of a `Sparse` view without its None: the field is left out instead."""
     value = get_args(hint)[0]
     return _without_none(value) if get_origin(value) in (Union, UnionType) else hint
 
@@ -296,14 +297,14 @@ def _unchanged(value: Any) -> Any:
 _View = TypeVar("_View")
 
 
-def view_of_row(view: Callable[..., _View], row: Any, **given: Any) -> _View:
-    """Return a view of a row. `given` are the fields that are no columns of the row, or differ from them."""
+def view_of_row(view: Callable[..., _View], row: Any, **values: Any) -> _View:
+    """Return a view of a row. `values` are the fields that are no columns of the row, or differ from them."""
     columns = row.__data__  # an attribute of the model takes ten times as long
     for name, kind in _view_fields(view):
-        if name not in given:
+        if name not in values:
             value = columns[name] if name in columns else getattr(row, name)
-            given[name] = value if kind is None or value is None else kind(value)
-    return view(**given)
+            values[name] = value if kind is None or value is None else kind(value)
+    return view(**values)
 
 
 @cache

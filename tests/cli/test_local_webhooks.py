@@ -35,6 +35,8 @@ def test_without_a_secret_one_is_made_and_printed() -> None:
         secret = said.split()[2]
         assert said.startswith("Signed with whsec_")
         assert receiver.calls[0].is_signed_with(secret)
+        shown = output_of("webhooks", "trigger", "webhook.test", "--to", receiver.url)
+        assert receiver.calls[1].is_signed_with(shown["secret"])
 
 
 def test_what_the_program_refuses_or_misses_ends_with_one(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_what_the_bank_has_paid_is_recorded_once(client_id: str, tmp_path: Path)
     proposing = ("settlements", "propose", "--csv", file)
     assert "--csv needs --by" in run(*proposing).output
     (proposed,) = output_of(*proposing, "--by", "Mary Akello")["items"]
+    assert [(each["by"], each["and"]) for each in output_of("settlements", "list")["items"]] == [("Mary Akello", None)]
     assert proposed["settlement_id"] in file.read_text()
     assert "exists" in run(*proposing, "--by", "Mary Akello").output
     output_of("settlements", "waiting", tmp_path / "again.csv")
@@ -62,7 +63,9 @@ def test_what_the_bank_has_paid_is_recorded_once(client_id: str, tmp_path: Path)
     recording = ("settlements", "record", file, "--by", "Mary Akello", "--and", "John Okot")
     assert "1 recorded, UGX 4,000; 0 had been recorded before." in run(*recording).output
     assert [each["replayed"] for each in output_of(*recording)["items"]] == [True]
-    assert [each["bank_reference"] for each in output_of("settlements", "list", "ACME")["items"]] == ["FT9"]
+    listed = [(each["bank_reference"], each["by"], each["and"]) for each in output_of("settlements", "list")["items"]]
+    assert listed == [("FT9", "Mary Akello", "John Okot")]
+    assert "FT9  by Mary Akello and John Okot" in run("settlements", "list").stdout
     ending = (proposed["settlement_id"], "--by", "Mary Akello", "--and", "John Okot")
     assert "has paid the settlement" in run("settlements", "cancel", *ending).output
     assert output_of("settlements", "returned", *ending)["status"] == "reversed"
@@ -301,3 +304,20 @@ def test_operators_make_a_payout_of_a_file_and_two_of_them_approve_it(client_id:
     assert audited == [("payout.created", "operator", "Ann"), ("payout.approved", "operator", "Ann and Ben")]
     file.write_bytes(b"x" * (2 * 1024 * 1024 + 1))
     assert "has more than 2,097,152 bytes" in run(*create, "--by", "Ann").output
+
+
+def test_what_happened_with_a_number_is_shown_of_all_clients_or_of_one(client_id: str) -> None:
+    run("clients", "create", "Other")
+    for client in ("ACME", "Other"):
+        output_of("accounts", "credit", "--client", client, "--amount", "5000", "--reference", "r")
+        with open_services() as services:
+            owner = operator_context(services.clients.find(client, operator_context()).client_id)
+            call = call_with_key(services, owner)
+            services.transactions.create(request("disbursement", "+256770000007"), call)
+    of_all = output_of("subscribers", "show", "0770000007")["items"]
+    assert [(each["client"], each["amount"]) for each in of_all] == [("Other", 5000), ("ACME", 5000)]
+    of_one = output_of("subscribers", "show", "+256770000007", "--client", "ACME")["items"]
+    assert [each["id"] for each in of_one] == [of_all[1]["id"]]
+    assert "Other" in run("subscribers", "show", "0770000007").stdout
+    held = output_of("subscribers", "export", "0770000007")
+    assert (held["phone_number"], len(held["transactions"])) == ("+256770000007", 2)

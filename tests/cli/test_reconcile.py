@@ -183,9 +183,11 @@ def test_a_layout_is_shown_kept_used_and_removed_at_the_command_line(run: Run, t
     columns = ["--column", "id=Receipt", "--column", "date=When", "--column", "amount=Sum"]
     shown = run("reconcile", "layout", "mtn", file, "--json")
     assert shown.exit_code == 2
-    assert [each["field"] for each in json.loads(shown.output)["columns"]] == [None] * 4
+    assert [each["field"] for each in json.loads(shown.stdout)["columns"]] == [None] * 4
+    refusal = json.loads(shown.stderr)
+    assert (refusal["exit_status"], "day.csv: No row has the headings" in refusal["error"]) == (2, True)
     assert "two readings" not in shown.output
-    asked = json.loads(run("reconcile", "layout", "mtn", file, *columns, "--json").output)
+    asked = json.loads(run("reconcile", "layout", "mtn", file, *columns, "--json").stdout)
     assert "is 3 April 2026 or 4 March 2026" in asked["problem"]
     said = run("reconcile", "layout", "mtn", file, *columns, "--dates", "dmy", "--json")
     assert said.exit_code == 0, said.output

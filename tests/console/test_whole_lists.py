@@ -8,7 +8,7 @@ import io
 import pytest
 from flask.testing import FlaskClient
 
-from tests.console.conftest import Visit
+from tests.console.conftest import Operators, Visit
 from tests.services.payouts.desk import row
 from tests.support.example_client import ExampleClient
 from tests.support.money import deposit
@@ -50,6 +50,11 @@ def test_all_rows_of_a_payout(
     items = [row(f"r{number}") for number in range(120)]
     made = program.post("/api/payouts", {"reference": "P", "items": items}).json["data"]["payout_id"]
     assert len(lines_of(visit("owner").get(f"/payouts/{made}?format=csv&all=1").text)) == 120
+
+
+def test_the_days_of_providers_are_a_file_too(operator: Operators) -> None:
+    days = lines_of(operator("ann").get("/operator/days?format=csv&all=1").text)
+    assert (len(days), {each["closed_by"] for each in days}) == (31, {""})
 
 
 @pytest.mark.parametrize("path", LISTS)

@@ -205,7 +205,7 @@ def test_a_late_success_takes_a_shortfall_for_money_that_is_being_spent(
         conclude(made[-1], provider.pace, FAILURE, Source.POLL, clock.now())
     success = replace(SUCCESS, amount_cents=400_000)
     with unit_of_work():
-        succeed(lock_row(Transaction, made[0]), Source.POLL, clock.now())
+        succeed(lock_row(Transaction, made[0]), Source.POLL, clock.now(), ReceiptWriter(services.runtime))
         succeeding = compete(lambda: conclude(made[1], provider.pace, success, Source.POLL, clock.now()))
     succeeding.result()
     books = balances(context.client_id)

@@ -42,6 +42,7 @@ def message(op: int | None = 1, session: str = "026e", text: bytes = b"*384*123#
         ("8+7", 18, "2a02", StepKind.INPUT, "smpp-42"),
         ("8+7", 18, "2a04", StepKind.INPUT, "smpp-42"),
         ("8+7", 18, "2a05", StepKind.END, "smpp-42"),
+        ("8+7+end,end=32", 18, "2a05", StepKind.END, "smpp-42"),
         ("session=none", 18, "", StepKind.INPUT, "smpp-0"),
         ("end=3", 19, "026e", StepKind.END, "smpp-311"),
     ],

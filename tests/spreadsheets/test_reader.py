@@ -15,7 +15,7 @@ from openpyxl.utils import get_column_letter
 
 from tests.spreadsheets.workbooks import raw_workbook, workbook
 from ussd_server.spreadsheets import delimited, xml_parts
-from ussd_server.spreadsheets.delimited import neutralised
+from ussd_server.spreadsheets.delimited import csv_parts, neutralised
 from ussd_server.spreadsheets.headings import find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError, column_letters
@@ -284,3 +284,7 @@ def test_columns_are_named_as_spreadsheet_programs_name_them() -> None:
 )
 def test_what_looks_like_a_formula_becomes_text(value: object, cell: str) -> None:
     assert neutralised(value) == cell
+
+
+def test_the_headings_of_a_file_hold_no_formula_either() -> None:
+    assert b"".join(csv_parts(("name", "=1+1"), [("a", "b")])) == b"name,'=1+1\r\na,b\r\n"

@@ -250,7 +250,7 @@ def _successes(rule: Rule, route: EndpointSpec, refer: _Refer) -> dict[str, Any]
     if may_repeat:
         found["200"] = "It was recorded before; this is its present state"
     more = _LIMIT_HEADERS if route.authenticate is authenticate_api_key else []
-    shape = {"schema": _reply(rule, route.gives, refer)}
+    shape = {"schema": _reply(rule, route.reply_type, refer)}
     also = {media_type: {"schema": {"type": "string"}} for media_type in route.also}
     return {
         status: {

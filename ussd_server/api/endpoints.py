@@ -58,14 +58,18 @@ class EndpointReply(Generic[_Data]):
 
 @dataclass(frozen=True, slots=True)
 class EndpointSpec:
-    """The declaration of a route."""
+    """The declaration of a route: the arguments of `ApiBlueprint.call`, and what the annotations of its view say.
+
+    `make_message` makes the view's message from the parts of a request; None for a view that takes the context alone.
+    `reply_type` is the type of the data in a reply, None without data; `write` turns that data into JSON values.
+    """
 
     view: Callable[..., Any]
     authenticate: Authenticator
     takes: Body | None
     query: Query
-    makes: Callable[..., Any] | None
-    gives: Any
+    make_message: Callable[..., Any] | None
+    reply_type: Any
     write: Callable[[Any], Any]
     needs: str | None
     or_needs: str | None
@@ -111,16 +115,16 @@ class ApiBlueprint(Blueprint):
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`; `name` is that of the operation, by default the view's.
 
-        The view receives one message and the request context, or only the context. Its annotation says what the message
-        is: a dataclass, made from the variables of the path, the checked query and the checked body; any other is one
-        of these, by its name. The reply is what the view is annotated to return: a view with meanings (`wire.py`), or
-        an `EndpointReply` of one.
-        With `needs`, or with `or_needs` where the service decides by the content of the request, a caller is served.
-        An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists the error codes of the service method,
-        beside those of authentication, permission and schemas, and NOT_FOUND for a path with a variable. With
-        `names_fault` a management path names the field that it refuses.
-        `also` has other media types that a client may prefer by its `Accept` header, and what is called then instead
-        of the view.
+        The view receives one message and the request context, or only the context. If its first parameter is annotated
+        with a dataclass, the message is made of the variables of the path, the checked query and the checked body.
+        Otherwise the message is the one of these values that has the parameter's name. The return annotation is the
+        type of the reply's data (`wire.py`), or an `EndpointReply` of it.
+        A caller needs the permission `needs`, or `or_needs` where the service decides by the content of the request;
+        `refusal` is the message without it. An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists
+        the error codes of the service method, beside those of authentication, permission and schemas, and NOT_FOUND for
+        a path with a variable. With `names_fault` a management path names the field that it refuses.
+        `also` maps other media types, which a client may prefer by its `Accept` header, to the functions that are
+        called then instead of the view.
         """
 
         def register(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,9 +133,9 @@ class ApiBlueprint(Blueprint):
                 self._authenticate,
                 takes() if takes else None,
                 (query or Query)(),
-                _maker(view),
-                _given_by(view),
-                writer(_given_by(view)),
+                _message_maker(view),
+                _reply_type(view),
+                writer(_reply_type(view)),
                 needs,
                 or_needs,
                 refuses,
@@ -172,12 +176,12 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
 
 def authenticate_api_key(current: CurrentRequest) -> Caller:
     """Authenticate a client by `x-api-key` and `x-api-secret`."""
-    given = current.request.environ
+    environ = current.request.environ
     admission = current.services.auth.authenticate_key(
-        given.get("HTTP_X_API_KEY"), given.get("HTTP_X_API_SECRET"), current.address
+        environ.get("HTTP_X_API_KEY"), environ.get("HTTP_X_API_SECRET"), current.address
     )
     current.client_id, current.key_id = admission.caller.client_id, admission.caller.key_id
-    _obey(current, admission.decision, DATA_CALL_REFUSED)
+    _apply_rate_limit(current, admission.decision, DATA_CALL_REFUSED)
     return admission.caller
 
 
@@ -185,7 +189,8 @@ def authenticate_access_token(current: CurrentRequest) -> Caller:
     """Authenticate a user by `Authorization: Bearer <JWT>`."""
     scheme, _, token = current.request.headers.get("Authorization", "").partition(" ")
     caller = current.services.auth.authenticate_token(token if scheme.lower() == "bearer" else "")
-    _obey(current, current.services.limiter.hit("access-token", caller.login_id or ""), "Rate limit exceeded")
+    decision = current.services.limiter.hit("access-token", caller.login_id or "")
+    _apply_rate_limit(current, decision, "Rate limit exceeded")
     return caller
 
 
@@ -199,7 +204,7 @@ def created(
 ) -> EndpointReply[_Data]:
     """Return the reply to a creation, which names the object's path.
 
-    `message` takes the place of the endpoint's, and `again` is the message of a repeat.
+    `message` replaces that of the endpoint, and `again` is the message of a repeat.
     """
     if replayed:
         return EndpointReply(data, 200, again, {"Idempotent-Replayed": "true"})
@@ -208,8 +213,8 @@ def created(
 
 def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with a CSV file, which is sent while it is made."""
-    shown = {"Content-Disposition": f'attachment; filename="{name}"', **(headers or {})}
-    return Response(parts, headers=shown, content_type="text/csv; charset=utf-8")
+    disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(parts, headers={**disposition, **(headers or {})}, content_type="text/csv; charset=utf-8")
 
 
 class JsonResponse(Response):
@@ -242,8 +247,8 @@ def refusal(current: CurrentRequest, error: ServiceError) -> Response:
     return json_response(status, error_envelope(error.code.error, error.message, current.services.clock.rough()))
 
 
-def _maker(view: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return what makes the message of a view from the parts of a request; None for a view of the context alone."""
+def _message_maker(view: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return the function that makes a view's message from the parts of a request; None for a view without one."""
     name, kind = next(iter(get_type_hints(view).items()))
     if kind is RequestContext:
         return None
@@ -252,16 +257,16 @@ def _maker(view: Callable[..., Any]) -> Callable[..., Any] | None:
     return lambda **parts: parts.get(name)
 
 
-def _given_by(view: Callable[..., Any]) -> Any:
-    """Return the type of a reply, None for a view that returns no data."""
-    found = get_type_hints(view, include_extras=True).get("return")
-    if get_origin(found) is EndpointReply:
-        (found,) = get_args(found)
-    return None if found is NoneType else found
+def _reply_type(view: Callable[..., Any]) -> Any:
+    """Return the type of the data in a view's reply, None for a view that returns no data."""
+    hint = get_type_hints(view, include_extras=True).get("return")
+    if get_origin(hint) is EndpointReply:
+        (hint,) = get_args(hint)
+    return None if hint is NoneType else hint
 
 
 def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
-    """Return what the view takes: the message, if there is one, and the context. ServiceError when a check refuses."""
+    """Return the arguments of the view: its message, if it takes one, and the context. Raises ServiceError."""
     caller = route.authenticate(current)
     current.client_id, current.user_id = caller.client_id, caller.user_id
     context = RequestContext(caller, current.request_id, current.address)
@@ -269,17 +274,17 @@ def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str,
     if route.needs and not (route.or_needs and context.may(route.or_needs)):
         context.require(route.needs, route.refusal or (_MAY_NOT if current.is_management else None))
     message = _message(route, current, variables)
-    return (context,) if route.makes is None else (message, context)
+    return (context,) if route.make_message is None else (message, context)
 
 
-def _reply_as_preferred(route: EndpointSpec, current: CurrentRequest, given: tuple[Any, ...]) -> Response:
+def _reply_as_preferred(route: EndpointSpec, current: CurrentRequest, arguments: tuple[Any, ...]) -> Response:
     preferred = current.request.accept_mimetypes.best_match(("application/json", *route.also))
     send = route.also.get(preferred or "")
-    return send(*given) if send else _reply_in_json(route, current, given)
+    return send(*arguments) if send else _reply_in_json(route, current, arguments)
 
 
-def _reply_in_json(route: EndpointSpec, current: CurrentRequest, given: tuple[Any, ...]) -> Response:
-    reply = route.view(*given)
+def _reply_in_json(route: EndpointSpec, current: CurrentRequest, arguments: tuple[Any, ...]) -> Response:
+    reply = route.view(*arguments)
     status, message, headers = route.status, route.message, None
     if isinstance(reply, EndpointReply):
         status, message, headers = reply.status or status, reply.message or message, reply.headers
@@ -300,15 +305,15 @@ def _message(route: EndpointSpec, current: CurrentRequest, variables: Mapping[st
         if route.takes is not None:
             parts |= _body_parts(route.takes, current.request)
     except ServiceError as error:
-        # Management paths have one message for every fault of a body or a query (wire contract 2). Those of keys name
-        # the field.
+        # Management paths have one message for every fault of a body or a query (wire contract 2). With `names_fault`
+        # it also names the field.
         if current.is_management and error.code.http_status == 400:
-            named = f": {error.message}" if route.names_fault and isinstance(error, FieldError) else ""
-            raise ServiceError(Code.INVALID_REQUEST, f"Invalid {part}{named}") from None
+            detail = f": {error.message}" if route.names_fault and isinstance(error, FieldError) else ""
+            raise ServiceError(Code.INVALID_REQUEST, f"Invalid {part}{detail}") from None
         raise
     if route.idempotent:
         parts["idempotency_key"] = read_idempotency_key(current.request)
-    return None if route.makes is None else route.makes(**parts)
+    return None if route.make_message is None else route.make_message(**parts)
 
 
 def _body_parts(schema: Body, request: Request) -> dict[str, Any]:
@@ -320,7 +325,7 @@ def _body_parts(schema: Body, request: Request) -> dict[str, Any]:
     if not body and request.method == "PUT":
         raise ServiceError(Code.INVALID_REQUEST, "The request body is empty")
     if not schema.takes_yaml:
-        with _place_for(body):
+        with _permit_for(body):
             return load(schema, parse_object(request, body, schema.most_values))
     text = read_yaml_text(request, body)
     if text is not None:
@@ -330,15 +335,15 @@ def _body_parts(schema: Body, request: Request) -> dict[str, Any]:
     return {**parts, "source": SourceText(body.decode("utf-8"))} if has_document else parts
 
 
-def _place_for(body: bytes) -> AbstractContextManager[None]:
-    """Hold one of the few places of large bodies for the block. SERVICE_UNAVAILABLE when the client can have none."""
+def _permit_for(body: bytes) -> AbstractContextManager[None]:
+    """Hold one of the few permits for large bodies during the block. SERVICE_UNAVAILABLE if the client gets none."""
     if len(body) <= MAX_BODY_BYTES:
         return nullcontext()
     current = current_request()
     return current.services.large_bodies.reading(current.client_id or "")
 
 
-def _obey(current: CurrentRequest, decision: RateLimitDecision, sentence: str) -> None:
+def _apply_rate_limit(current: CurrentRequest, decision: RateLimitDecision, sentence: str) -> None:
     current.headers |= rate_limit_headers(decision)
     if not decision.accepted:
         raise ServiceError(Code.RATE_LIMIT_EXCEEDED, sentence, retry_after_seconds=decision.retry_after_seconds)

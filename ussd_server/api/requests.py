@@ -221,6 +221,7 @@ def _parse_json(body: bytes, pause: Callable[[], object]) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # As `parsing.json_text.object_of_pairs`, here because a warm payment passes no file for it.
     document = dict(pairs)
     if len(document) != len(pairs):
         raise DuplicateNameError

@@ -48,8 +48,7 @@ def get_subscriber_history(request: GetHistory, context: RequestContext) -> Hist
 
     Sessions need the scope `ussd:read` as well.
     """
-    if not PHONE_NUMBER.fullmatch(request.phone_number):
-        raise ServiceError(Code.INVALID_PHONE_NUMBER, "phone_number: Must be +256 followed by nine digits.")
+    _require_phone_number(request.phone_number)
     return services().subscriber_history.get(request, context)
 
 
@@ -62,8 +61,7 @@ def get_subscriber_history(request: GetHistory, context: RequestContext) -> Hist
 )
 def reset_pin(phone_number: str, context: RequestContext) -> PinReset:
     """Remove the PIN that a subscriber has in your menus, with its lock. The subscriber may choose another."""
-    if not PHONE_NUMBER.fullmatch(phone_number):
-        raise ServiceError(Code.INVALID_PHONE_NUMBER, "phone_number: Must be +256 followed by nine digits.")
+    _require_phone_number(phone_number)
     return services().subscriber_pins.reset(ResetPin(phone_number), context)
 
 
@@ -71,3 +69,8 @@ def reset_pin(phone_number: str, context: RequestContext) -> PinReset:
 def find(request: Search, context: RequestContext) -> SearchReply:
     """The client's objects that a whole value names: an id, a reference, a provider's receipt or a phone number."""
     return services().search.search(request, context)
+
+
+def _require_phone_number(text: str) -> None:
+    if not PHONE_NUMBER.fullmatch(text):
+        raise ServiceError(Code.INVALID_PHONE_NUMBER, "phone_number: Must be +256 followed by nine digits.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ussd_server.cli.commands import Group, command, program
+from ussd_server.cli.commands import Group, command, program, show
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,7 +223,7 @@ def services(settings: Settings | None = None) -> Services:
     return opened
 
 
-@command(has_json=False, example="bash > ~/.local/share/bash-completion/completions/ussd-server")
+@command(example="bash > ~/.local/share/bash-completion/completions/ussd-server")
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
@@ -232,4 +232,5 @@ def completion(context: click.Context, shell: str) -> None:
 
     made_for = get_completion_class(shell)
     assert made_for is not None
-    click.echo(made_for(context.find_root().command, {}, "ussd-server", COMPLETE_VARIABLE).source())
+    script = made_for(context.find_root().command, {}, "ussd-server", COMPLETE_VARIABLE).source()
+    show({"shell": shell, "script": script}, script)

@@ -170,15 +170,15 @@ _JSON_OPTION = click.Option(
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in the API's format: amounts are shillings, without `_cents` in their names."""
+    """Return a value in the API's format: amounts are shillings, without `_cents` in their names; `and_` is `and`."""
     if isinstance(value, datetime):
         return iso_milliseconds(value)
     if not is_dataclass(value) or isinstance(value, type):
         return str(value)
     plain = {}
     for field in fields(value):
-        found, name = getattr(value, field.name), field.name.removesuffix("_cents")
-        plain[name] = shillings(found) if name != field.name and found is not None else found
+        found, name = getattr(value, field.name), field.name.removesuffix("_cents").removesuffix("_")
+        plain[name] = shillings(found) if field.name.endswith("_cents") and found is not None else found
     return plain
 
 

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from ussd_server.cli import services
+from ussd_server.cli.commands import show
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.status import Code, ServiceError
@@ -148,6 +150,14 @@ def password_of(password_stdin: bool) -> str:
     from ussd_server.security.passwords import new_password  # most commands do not need argon2
 
     return sys.stdin.readline().rstrip("\r\n") if password_stdin else new_password()
+
+
+def show_with_password(account: Any, line: str, password: str, password_stdin: bool) -> None:
+    """Print an account, a dataclass, as its line or its fields; a password that the command made is added."""
+    if password_stdin:
+        show(account, line)
+    else:
+        show(asdict(account) | {"password": password}, f"{line}\nPassword: {password}")
 
 
 def _read_moment(_context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:

@@ -15,10 +15,10 @@ QUEUED_UNTIL = datetime(9999, 1, 1, tzinfo=UTC)
 class Transaction(Table):
     """One payment.
 
-    `reference` is the client's own name for it, `idempotency_key` the one that came with it (`IdempotencyKey` has those
-    of its repeats too); both are unique for the client for ever. `request_digest` distinguishes a repeat from a reuse.
-    `confirmation` is the place in a USSD conversation that created it. `provider_reference` is our name for it at
-    the provider, stored before the first byte leaves; `sent_reference` is the form in which it was sent, null for a
+    `reference` is the client's own name for it, `idempotency_key` that of its first request (`IdempotencyKey` has those
+    of its repeats); both are unique for the client for ever. `request_digest` distinguishes a repeat from a reuse.
+    `confirmation` is the step of a USSD conversation that created it. `provider_reference` identifies it to the
+    provider, stored before the first byte leaves; `sent_reference` is the form in which it was sent, null for a
     UUID. `provider_receipt` is the receipt in the subscriber's message, where that is not
     `provider_transaction_id`. `asked_at` is null while it is certain that nothing was sent. `due_at` is when the
     worker must act again (null: nothing left to do) and `due_source` what brought that forward; `leased_until` is
@@ -85,6 +85,14 @@ class Transaction(Table):
 
     class Meta:
         only_save_dirty = True
+
+    @property
+    def is_in_review(self) -> bool:
+        """Whether a review of it is open; `IN_REVIEW` is the same as a condition of a query."""
+        return self.review_opened_at is not None and self.review_closed_at is None
+
+
+IN_REVIEW = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
 
 
 class ReceiptClaim(Table):

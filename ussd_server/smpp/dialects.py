@@ -93,11 +93,13 @@ assert set(_VALUES) == {part.name for part in fields(SmppDialect)}
 def read_dialect(text: str) -> SmppDialect:
     """Read a dialect: a name, parts such as `end=32`, or a name followed by parts, with commas between.
 
+    The form of a session stands for itself: `8+7+end` is `session=8+7+end`.
+
     Raises ValueError with a sentence that lists what is possible.
     """
     dialect = DIALECTS["default"]
     for number, part in enumerate(each.strip() for each in text.split(",")):
-        name, equals, value = part.partition("=")
+        name, equals, value = (f"session={part}" if part in _VALUES["session"] else part).partition("=")
         if not equals and number == 0:
             if name not in DIALECTS:
                 raise ValueError(f"Must be one of {', '.join(DIALECTS)}, or parts such as end=32.")

@@ -189,7 +189,7 @@ def csv_parts(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Itera
     """A CSV file in UTF-8, in parts of some 64 KiB: a line of column names and the rows, every cell neutralised."""
     part = StringIO()
     lines = csv.writer(part)
-    lines.writerow(columns)
+    lines.writerow(map(neutralised, columns))
     for row in with_pauses(rows):
         lines.writerow(map(neutralised, row))
         if part.tell() >= _MOST_BYTES_TOGETHER:

@@ -88,12 +88,17 @@ def with_message(shop: Menu, **fields: Any) -> Menu:
 
 
 def test_a_message_of_more_than_three_parts_in_any_language_is_refused(shop: Menu) -> None:
-    with_message(shop, text={"en": "Paid", "lg": "a" * 457})
-    assert check(shop).passes
+    with_message(shop, text={"en": "Paid", "lg": "a" * 459})
+    assert check(shop).passes, "three parts to the last letter"
     shop["nodes"]["tell"]["text"]["lg"] = "a" * 460
     finding = only(shop)
     assert (finding.severity, finding.rule, finding.node) == ("error", "parts", "tell")
     assert "could take 4 parts in `lg`, and 3 are allowed" in finding.message
+
+
+def test_a_message_without_text_is_refused(shop: Menu) -> None:
+    finding = only(with_message(shop, text={"en": "Paid", "lg": " "}))
+    assert (finding.rule, finding.node, finding.message) == ("text", "tell", "the message has no text in `lg`")
 
 
 def test_a_message_counts_with_every_variable_at_its_maximum(shop: Menu) -> None:

@@ -19,7 +19,7 @@ from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.clients import Client
 from ussd_server.models.sending import Event
 from ussd_server.services.audit.messages import ListAuditEvents
-from ussd_server.services.bank import settlements
+from ussd_server.services.bank import files, settlements
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,
     EndSettlement,
@@ -195,6 +195,16 @@ def test_what_changes_while_settlements_are_proposed_is_left_out(
 
     monkeypatch.setattr(settlements, "lock_accounts", change_before)
     assert propose(services) == []
+
+
+def test_a_file_has_no_more_rows_than_the_bound(
+    services: Services, client: ExampleClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = completed(services, "FT1")
+    monkeypatch.setattr(files, "_MOST_LINES", 1)
+    assert len(services.bank_settlements.read(file, operator())) == 1
+    monkeypatch.setattr(files, "_MOST_LINES", 0)
+    assert "The file has more than 0 rows" in refusal(services, file)
 
 
 def test_while_money_is_held_nothing_is_proposed_and_no_file_is_written(

@@ -63,8 +63,8 @@ def test_no_chain_of_actions_gives_more_than_its_start(services: Services, clock
     [
         (api_keys, "_require_within_role", lambda *_: None, "developer", {APPROVE}),
         (api_keys, "_require_less_power", lambda *_: None, "developer", {APPROVE}),
-        (api_keys, "is_shown", lambda *_: True, "developer", {APPROVE}),
-        (reader, "is_shown", lambda *_: True, "developer", {APPROVE}),
+        (api_keys, "may_read_secret", lambda *_: True, "developer", {APPROVE}),
+        (reader, "may_read_secret", lambda *_: True, "developer", {APPROVE}),
         (people, "_require_owner", lambda _: None, "admin", {OWNER}),
         (people, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
         (api_keys, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),

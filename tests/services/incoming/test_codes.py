@@ -45,8 +45,20 @@ def test_no_prefix_is_or_begins_that_of_another_client(services: Services) -> No
         assert refused.value.code is Code.INVALID_REQUEST
     give(SetPrefix(shop.id, "SHOP"), operator())
     services.payment_codes.put(PutPaymentCode("SHOP1", "Tea"), operator_context(shop.id))
-    with pytest.raises(ServiceError, match="has payment codes that begin with SHOP"):
-        give(SetPrefix(shop.id, "TEA"), operator())
+
+
+def test_codes_with_an_earlier_prefix_stay_and_are_begun_by_no_other_prefix(services: Services) -> None:
+    school, shop = ExampleClient(services, "school"), ExampleClient(services, "shop")
+    give, put = services.payment_codes.set_prefix, services.payment_codes.put
+    give(SetPrefix(shop.id, "SHOP"), operator())
+    put(PutPaymentCode("SHOP1", "Tea"), operator_context(shop.id))
+    assert give(SetPrefix(shop.id, "TEA"), operator()).prefix == "TEA"
+    assert put(PutPaymentCode("SHOP1", "Coffee"), operator_context(shop.id)).description == "Coffee"
+    assert put(PutPaymentCode("TEA1", "Tea"), operator_context(shop.id)).code == "TEA1"
+    assert "TEA followed by" in refusal(services, PutPaymentCode("SHOP2", "Tea"), shop)
+    for prefix in ("SHOP", "SH"):
+        with pytest.raises(ServiceError, match="A payment code of another client begins with it"):
+            give(SetPrefix(school.id, prefix), operator())
 
 
 def test_the_expiry_of_a_code_lies_in_the_future(services: Services, clock: MovableClock) -> None:

@@ -274,11 +274,11 @@ def test_a_cancelled_row_is_enquired_once_because_a_lost_database_may_have_sent_
     assert {row.due_at for row in rows if row.payout_id == dated.payout_id} == {None}, "its time had not come"
     lost = next(row for row in rows if row.payout_id == payout.payout_id)
 
-    def enquire(payment: PaymentOrder, _: float) -> ProviderAnswer:
+    def query_status(payment: PaymentOrder, _: float) -> ProviderAnswer:
         is_paid = payment.transaction_id == lost.id
         return ProviderAnswer(Outcome.SUCCEEDED if is_paid else Outcome.NOT_FOUND, provider_transaction_id="R1")
 
-    monkeypatch.setattr(staff.services.runtime.providers.get("sandbox"), "enquire", enquire)
+    monkeypatch.setattr(staff.services.runtime.providers.get("sandbox"), "query_status", query_status)
     staff.clock.advance(3700)
     work(staff.services, staff.clock, 3)
     found = Transaction.get_by_id(lost.id)

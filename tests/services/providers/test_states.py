@@ -13,6 +13,7 @@ from tests.support.program import Program
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.menus.document.expressions import ExpressionError, compile_expression
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.navigator import SessionFacts, State
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operations import WorkerHeartbeat
@@ -164,7 +165,8 @@ def test_clients_read_the_state_and_menus_ask_for_it(services: Services, web: Fl
     assert Program(services, web, "balance:read").get("/api/providers").status_code == 403
 
     available = compile_expression("provider.sandbox.available and not provider.mtn.available")
-    scope = State(SessionFacts("+256770000000", "*1#"), "a", "en").scope()
+    facts = SessionFacts("+256770000000", "*1#", providers=ProviderStates(services.runtime.providers.takes_payments))
+    scope = State(facts, "a", "en").scope()
     assert available.value(scope) is True, "MTN is not set up here"
     services.provider_states.switch(SwitchProvider("sandbox", True, "x"), operator())
     assert available.value(scope) is False

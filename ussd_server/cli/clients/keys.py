@@ -85,7 +85,7 @@ def keys() -> None:
 def create(client: str, **bounds: Any) -> None:
     """Make a key and show its secret."""
     owner = client_named(client)
-    request = CreateApiKey(**_given(bounds, services().clock.now()))
+    request = CreateApiKey(**_bounds_of(bounds, services().clock.now()))
     key = services().api_keys.create(request, operator_context(owner.client_id))
     (row,) = (each for each in _records(owner.client_id) if each.id == key.id)
     text = f"{_line(row)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}"
@@ -103,11 +103,11 @@ def create(client: str, **bounds: Any) -> None:
 )
 def change(key: str, clear: tuple[str, ...], **bounds: Any) -> None:
     """Change KEY (its id or apikey) without a new secret, for every call from now on."""
-    found = services().key_reader.find_any(key, operator_context())
-    context = operator_context(found.client_id)
+    row = services().key_reader.find_any(key, operator_context())
+    context = operator_context(row.client_id)
     cleared = {_CLEARED.get(each, each.replace("-", "_")): None for each in clear}
-    services().api_keys.change(UpdateApiKey(found.id, **cleared | _given(bounds, services().clock.now())), context)
-    changed = services().key_reader.find_any(found.id, operator_context())
+    services().api_keys.change(UpdateApiKey(row.id, **cleared | _bounds_of(bounds, services().clock.now())), context)
+    changed = services().key_reader.find_any(row.id, operator_context())
     show(_facts(changed), _line(changed))
 
 
@@ -141,9 +141,9 @@ def set_active(key: str, is_active: bool) -> None:
 @click.argument("key")
 def explain(key: str) -> None:
     """Say what would happen to a call with KEY (its id or apikey) now, and why. Counts no call."""
-    found = services().key_explanations.explain(key, operator_context())
-    facts = asdict(found)
-    show({"verdict": facts.pop("answer"), **facts}, f"{found.answer}: {found.sentence}")
+    explanation = services().key_explanations.explain(key, operator_context())
+    facts = asdict(explanation)
+    show({"verdict": facts.pop("answer"), **facts}, f"{explanation.answer}: {explanation.sentence}")
 
 
 @keys.command(example=f"{EXAMPLE_ID} --since 2026-11-20")
@@ -153,14 +153,14 @@ def explain(key: str) -> None:
 def requests(key: str, limit: int, since: datetime | None) -> None:
     """Show what KEY (its id or apikey) called: refused calls and calls that changed something, newest first."""
     key_id, context = _key(key)
-    wanted = ListRequests(key_id=key_id, from_at=since, limit=limit)
-    found = services().request_log.list(wanted, context).items
+    query = ListRequests(key_id=key_id, from_at=since, limit=limit)
+    items = services().request_log.list(query, context).items
     lines = [
         f"{iso_milliseconds(each.at)}  {each.status} {each.code}  {each.method} {each.path}  {each.address}  "
         f"{each.took_ms} ms  {each.request_id}"
-        for each in found
+        for each in items
     ]
-    show_lines(found, lines, "No request of this key was refused or changed something.")
+    show_lines(items, lines, "No request of this key was refused or changed something.")
 
 
 @keys.command(example=f"{EXAMPLE_ID} --days 7")
@@ -169,18 +169,18 @@ def requests(key: str, limit: int, since: datetime | None) -> None:
 def usage(key: str, days: int) -> None:
     """Show how often KEY (its id or apikey) called what, by day in Kampala."""
     key_id, context = _key(key)
-    found = services().request_log.usage(GetKeyUsage(key_id, days), context).items
-    lines = [f"{each.date}  {each.count:>8}  {each.status} {each.code}  {each.endpoint}" for each in found]
-    show_lines(found, lines, "The key was not used.")
+    items = services().request_log.usage(GetKeyUsage(key_id, days), context).items
+    lines = [f"{each.date}  {each.count:>8}  {each.status} {each.code}  {each.endpoint}" for each in items]
+    show_lines(items, lines, "The key was not used.")
 
 
 def _key(key: str) -> tuple[str, RequestContext]:
     """The id of a key and the context of its client. Raises ClickException for an unknown one."""
     hits = services().search.find(Search(key), operator_context()).items
-    found = next((hit.id for hit in hits if hit.kind == "key"), None)
-    if found is None:
+    key_id = next((hit.id for hit in hits if hit.kind == "key"), None)
+    if key_id is None:
         raise click.ClickException(f"There is no key {key!r}.")
-    return found, operator_context(services().search.owner_of("key", found, operator_context()))
+    return key_id, operator_context(services().search.owner_of("key", key_id, operator_context()))
 
 
 @keys.command(example="keys.csv")
@@ -235,15 +235,15 @@ def _moment(text: str) -> datetime | None:
     return moment
 
 
-def _given(bounds: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _bounds_of(bounds: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """The bounds that the options give."""
-    given = {name: value for name, value in bounds.items() if value not in (None, ())}
-    if "expires_at" in given and given["expires_at"] <= now:
-        past = f"{given['expires_at']:%Y-%m-%d %H:%M} is past"
+    values = {name: value for name, value in bounds.items() if value not in (None, ())}
+    if "expires_at" in values and values["expires_at"] <= now:
+        past = f"{values['expires_at']:%Y-%m-%d %H:%M} is past"
         raise click.BadParameter(
             f"must be in the future; {past}, now is {now:%Y-%m-%d %H:%M} UTC.", param_hint="--expires-at"
         )
-    return given
+    return values
 
 
 def _records(client_id: str) -> list[ApiKeySummary]:

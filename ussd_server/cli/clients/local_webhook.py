@@ -22,7 +22,7 @@ _TIMEOUT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SentSample:
-    """One event that was sent, with the status of the reply, or why there was none."""
+    """One event that was sent, with the status of the reply, or why there was none; `secret` if it was made here."""
 
     event_id: str
     type: str
@@ -30,6 +30,7 @@ class SentSample:
     status: int | None
     trouble: str | None
     took_ms: int
+    secret: str | None
 
     @property
     def was_accepted(self) -> bool:
@@ -49,7 +50,8 @@ class LocalWebhook:
     def __init__(self, url: str, secret: str | None) -> None:
         """Raises ClickException for an address that may not be called, and for a secret that cannot sign."""
         self._url = url
-        self._secret = secret or f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
+        self._made_secret = None if secret else f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
+        self._secret = secret or self._made_secret or ""
         self._clock = Clock()
         self.about_secret = "" if secret else f"Signed with {self._secret}\n"
         guard = AddressGuard(allow_private=True)
@@ -85,7 +87,7 @@ class LocalWebhook:
         )
         trouble = None if exchange.status else exchange.trouble and exchange.trouble.value
         took_ms = round(exchange.elapsed_seconds * 1000)
-        return SentSample(event_id, event_type, self._url, exchange.status, trouble, took_ms)
+        return SentSample(event_id, event_type, self._url, exchange.status, trouble, took_ms, self._made_secret)
 
     def _headers(self, event_id: str, body: bytes) -> dict[str, str]:
         return Signature(event_id, self._clock.now(), [self._secret]).headers(body)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 
 import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import command, group, show, show_lines
-from ussd_server.cli.names import client_option, context_of, two_people
+from ussd_server.cli.names import client_named, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.search.messages import Search, SearchHit
-from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory
+from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory, History, HistoryEntry
 from ussd_server.values import iso_milliseconds
 
 _number = click.argument("number", metavar="NUMBER")
@@ -22,23 +23,37 @@ def subscribers() -> None:
     """Show, export and erase what is known about a phone number."""
 
 
-@subscribers.command(name="show", example="+256772123456 --client acme")
+@dataclass(frozen=True, slots=True)
+class _EntryOfClient(HistoryEntry):
+    """One thing that happened between a client and a phone number."""
+
+    client: str
+
+
+@subscribers.command(name="show", example="+256772123456")
 @_number
-@client_option
+@click.option("--client", metavar="CLIENT", help="Only what happened with this client (name or id).")
 @click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most entries. Default: 50.")
-def show_(number: str, client: str, limit: int) -> None:
-    """Show what happened between CLIENT and NUMBER, newest first."""
-    context = context_of(client)
-    history = services().subscriber_history.get(GetHistory(number, limit), context)
-    lines = [
-        f"{iso_milliseconds(each.at)}  {'POSSIBLE DOUBLE  ' if each.possible_double else ''}"
-        f"{each.title}. {each.sentence}"
-        for each in history.items
+def show_(number: str, client: str | None, limit: int) -> None:
+    """Show what happened with NUMBER, newest first, of all clients or of CLIENT."""
+    clients = services().clients.list(operator_context()) if client is None else (client_named(client),)
+    found = [
+        _EntryOfClient(**asdict(entry), client=each.name)
+        for each in clients
+        for entry in services()
+        .subscriber_history.get(GetHistory(number, limit), operator_context(each.client_id))
+        .items
     ]
-    show_lines(history, lines, "Nothing is known about this number.")
+    newest = tuple(sorted(found, key=lambda entry: entry.id, reverse=True)[:limit])
+    lines = [
+        f"{iso_milliseconds(each.at)}  {each.client}  {'POSSIBLE DOUBLE  ' if each.possible_double else ''}"
+        f"{each.title}. {each.sentence}"
+        for each in newest
+    ]
+    show_lines(History(newest, None), lines, "Nothing is known about this number.")
 
 
-@subscribers.command(has_json=False, example="+256772123456 > subscriber.json")
+@subscribers.command(example="+256772123456 > subscriber.json")
 @_number
 def export(number: str) -> None:
     """Print all that is held about NUMBER as JSON, for the person whose number it is. Secrets are left out."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 
 import click
 
@@ -17,6 +16,7 @@ from ussd_server.cli.names import (
     client_option,
     password_of,
     password_option,
+    show_with_password,
 )
 from ussd_server.context import operator_context
 from ussd_server.services.clients.messages import CreateUser, UserView
@@ -38,7 +38,7 @@ def create(client: str, email: str, role: str, password_stdin: bool) -> None:
     password = password_of(password_stdin)
     request = CreateUser(client_named(client).client_id, email, role, password)
     user = services().clients.create_user(request, operator_context())
-    _show_with_password(user, password, password_stdin)
+    show_with_password(user, _line(user), password, password_stdin)
 
 
 @users.command(name="list", example="--client acme")
@@ -70,7 +70,7 @@ def password(email: str, password_stdin: bool) -> None:
     chosen = password_of(password_stdin)
     with _among_users(email):
         user = services().clients.change_password(email, chosen, operator_context())
-    _show_with_password(user, chosen, password_stdin)
+    show_with_password(user, _line(user), chosen, password_stdin)
 
 
 @users.command(example="owner@acme.example")
@@ -93,12 +93,6 @@ def remove_factor(email: str) -> None:
         services().second_factors.remove_by_operator(email, operator_context())
         user = services().clients.find_user(email, operator_context())
     show(user, f"{_line(user)}\nThe second factor is removed.")
-
-
-def _show_with_password(user: UserView, password: str, is_known: bool) -> None:
-    """Print a person, with the password only where the command has made it."""
-    result = asdict(user) if is_known else {**asdict(user), "password": password}
-    show(result, _line(user) if is_known else f"{_line(user)}\nPassword: {password}")
 
 
 def _among_users(email: str) -> AbstractContextManager[None]:

@@ -11,7 +11,7 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.clients.local_webhook import LocalWebhook
-from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.commands import group, show, show_lines, wants_json
 from ussd_server.cli.names import KnownName, client_option, context_of, period_options
 from ussd_server.context import RequestContext
 from ussd_server.services.webhooks.messages import EVENT_TYPES, EventView, ListEvents, RedeliverEvents, WebhookView
@@ -85,7 +85,7 @@ def trigger(event_type: str, url: str, secret: str | None) -> None:
         raise SystemExit(1)
 
 
-@webhooks.command(example="--client acme --to http://127.0.0.1:9000/hooks", has_json=False)
+@webhooks.command(example="--client acme --to http://127.0.0.1:9000/hooks")
 @client_option
 @_receiver_options
 @click.option("--count", type=click.IntRange(1), help="End after so many events. Default: at Ctrl-C.")
@@ -93,10 +93,11 @@ def trigger(event_type: str, url: str, secret: str | None) -> None:
 def listen(client: str, url: str, secret: str | None, count: int | None, past: bool) -> None:
     """Pass the events of a client on to a program under development, as they come.
 
-    Each is sent once, whatever the program answers; the client's webhooks get it as well.
+    Each is sent once, whatever the program answers; the client's webhooks get it as well. With --json there is one
+    document for each.
     """
     receiver, context = LocalWebhook(url, secret), context_of(client)
-    click.echo(f"{receiver.about_secret}Passing the events of {client} on to {url}. Ctrl-C ends it.")
+    click.echo(f"{receiver.about_secret}Passing the events of {client} on to {url}. Ctrl-C ends it.", err=wants_json())
     begin = services().clock.now() - (timedelta(hours=1) if past else timedelta(0))
     seen, passed_on = set[str](), 0
     while True:
@@ -105,7 +106,8 @@ def listen(client: str, url: str, secret: str | None, count: int | None, past: b
             if event.id in seen:
                 continue
             seen.add(event.id)
-            click.echo(receiver.send(event).sentence)
+            sent = receiver.send(event)
+            show(sent, sent.sentence)
             passed_on += 1
             if passed_on == count:
                 return

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import EXAMPLE_ID, command, group, progress, show, show_lines
+from ussd_server.cli.commands import EXAMPLE_ID, command, group, progress, show, show_lines, wants_json
 from ussd_server.cli.names import KnownFile, KnownName, by_option, file_argument
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -25,7 +25,6 @@ from ussd_server.services.statement_layouts.messages import (
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, shillings, written_amount
 
-_EXAMPLE_COLUMNS = "--column id=Id --column date=Date --column type=Type --column amount=Amount"
 _THOUSANDS = {mark.name.lower(): mark for mark in Thousands}
 
 
@@ -108,6 +107,8 @@ def layout(
                 raise
             raise RefusedFileError(f"{path.name}: {refusal}") from None
     show(_document(preview), "\n".join(_sentences(preview)))
+    if preview.problem and wants_json():
+        raise RefusedFileError(f"{path.name}: {preview.problem}")
     if preview.problem:
         ctx.exit(RefusedFileError.exit_code)
 

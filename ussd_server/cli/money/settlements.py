@@ -148,9 +148,10 @@ def _line_of_due(due: DueSettlement) -> str:
 
 
 def _line_of_settlement(made: SettlementView) -> str:
+    names = " and ".join(filter(None, (made.by, made.and_)))
     return (
         f"{made.settlement_id}  {iso_milliseconds(made.created_at)}  {written_amount(made.amount_cents):>20}  "
-        f"{made.status:<9}  {made.client}  {made.bank_reference or ''}".rstrip()
+        f"{made.status:<9}  {made.client}  {made.bank_reference or ''}  by {names}"
     )
 
 

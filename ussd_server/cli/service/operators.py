@@ -13,7 +13,7 @@ import segno
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import group, show, show_lines
-from ussd_server.cli.names import among, password_of, password_option
+from ussd_server.cli.names import among, password_of, password_option, show_with_password
 from ussd_server.context import operator_context
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
 
@@ -61,8 +61,7 @@ def password(email: str, password_stdin: bool) -> None:
     chosen = password_of(password_stdin)
     with _among_operators(email):
         operator = services().operators.change_password(email, chosen, operator_context())
-    made = {} if password_stdin else {"password": chosen}
-    show(asdict(operator) | made, "\n".join([_line(operator), *(f"Password: {each}" for each in made.values())]))
+    show_with_password(operator, _line(operator), chosen, password_stdin)
 
 
 @operators.command(example="operator@demonstration.example")

@@ -8,11 +8,14 @@ import shlex
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services
 from ussd_server.cli.commands import command, progress, show, show_lines, wants_json
 from ussd_server.database.schema import migrate as migrate_database
@@ -116,6 +119,22 @@ def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
     return "\n".join([*lines, "\nCtrl-C stops everything.\n"])
 
 
+@contextmanager
+def _process(name: str) -> Iterator[tuple[Services, threading.Event]]:
+    """The services of a process that runs until SIGINT or SIGTERM, and the event that these set."""
+    stop = _stop_signal()
+    log_fatal_errors()
+    with open_services(read_settings()) as services, announced(services.settings, name):
+        log_start(name)
+        if services.settings.exports_spans:
+            export_spans(name)
+        services.runtime.references.verify()
+        yield services, stop
+        end_export()
+    if wants_json():
+        show({"stopped": True}, "")
+
+
 def _stop_signal() -> threading.Event:
     """An event that SIGINT and SIGTERM set from now on."""
     stop = threading.Event()
@@ -127,34 +146,16 @@ def _stop_signal() -> threading.Event:
 @command()
 def worker() -> None:
     """Run the background worker until SIGINT or SIGTERM; `run` starts one too."""
-    stop = _stop_signal()
-    log_fatal_errors()
-    with open_services(read_settings()) as services, announced(services.settings, "worker"):
-        log_start("worker")
-        if services.settings.exports_spans:
-            export_spans("worker")
-        services.runtime.references.verify()
+    with _process("worker") as (services, stop):
         Worker(services).run(stop)
-        end_export()
-    if wants_json():
-        show({"stopped": True}, "")
 
 
 @command()
 def smpp() -> None:
     """Hold the binds of all SMPP channels until SIGINT or SIGTERM. `run` starts no such process."""
-    stop = _stop_signal()
-    log_fatal_errors()
-    with open_services(read_settings()) as services, announced(services.settings, "smpp"):
-        log_start("smpp")
+    with _process("smpp") as (services, stop):
         services.timekeeper.start()
-        if services.settings.exports_spans:
-            export_spans("smpp")
-        services.runtime.references.verify()
         SmppProcess(services).run(stop)
-        end_export()
-    if wants_json():
-        show({"stopped": True}, "")
 
 
 @command()

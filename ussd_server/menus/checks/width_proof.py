@@ -216,13 +216,16 @@ def _finding(node: str, language: str, network: str | None, budget: Budget, size
 
 
 def find_long_messages(document: Document, work: WorkBudget) -> Iterator[Finding]:
-    """Find messages that could take more than three parts. Each part is paid for."""
+    """Find messages without text, and those that could take more than three parts. Each part is paid for."""
     for name, node in document.nodes.items():
         if isinstance(node, SmsNode):
             for language in document.languages:
-                widest = transliterate(node.text.in_language(language).widest)
+                text = node.text.in_language(language)
+                widest = transliterate(text.widest)
                 work.spend(1 + len(widest) // _CHARACTERS_A_UNIT)
-                parts = sms_parts(widest + _RESERVE)
+                if not widest.strip():
+                    yield error("text", f"the message has no text in `{language}`", name, ("text", language))
+                parts = sms_parts(widest + (_RESERVE if text.names else ""))
                 if parts > MOST_PARTS:
                     message = (
                         f"the message could take {parts} parts in `{language}`, and {MOST_PARTS} are allowed; shorten "

@@ -89,25 +89,25 @@ def replay(draft: Document, past: PastConversation) -> ReplayDifference | None:
     if first == len(past.turns):
         return None
     replayer = _Replayer(draft, past, first)
-    found: ReplayDifference | None = None
+    screen_difference: ReplayDifference | None = None
     for number in range(first, len(past.turns)):
         turn = past.turns[number]
-        shown = replayer.step(number)
+        draft_turn = replayer.step(number)
         goes_on = number + 1 < len(past.turns)
-        ended = shown.screen is not None and shown.screen.ends
-        is_now = "" if shown.screen is None else shown.screen.text
+        ended = draft_turn.screen is not None and draft_turn.screen.ends
+        is_now = "" if draft_turn.screen is None else draft_turn.screen.text
         moved = number > first and turn.node != past.turns[number - 1].node
-        if (ended and (goes_on or not turn.ends)) or (moved and shown.state.attempts > 0):
+        if (ended and (goes_on or not turn.ends)) or (moved and draft_turn.state.attempts > 0):
             return ReplayDifference(number, turn.screen, is_now, is_dead_end=True)
-        if found is None and is_now != turn.screen:
-            found = ReplayDifference(
+        if screen_difference is None and is_now != turn.screen:
+            screen_difference = ReplayDifference(
                 number, turn.screen, is_now, is_dead_end=_apologises(is_now) and not _apologises(turn.screen)
             )
-            if found.is_dead_end:
-                return found
+            if screen_difference.is_dead_end:
+                return screen_difference
         if ended:
             break
-    return found
+    return screen_difference
 
 
 class _Replayer:

@@ -100,21 +100,21 @@ class AuditService:
         )
         rows = _filtered(matching(rows, request, AuditEvent.user_id), request)
         try:
-            found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens, self._replica)
+            events, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens, self._replica)
         except ServiceError:
             raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
-        emails = {row.id: row.user.email for row in found if row.user_id}
-        return Page(_views(found, emails), next_cursor)
+        emails = {row.id: row.user.email for row in events if row.user_id}
+        return Page(_views(events, emails), next_cursor)
 
     def actions(self, context: RequestContext) -> tuple[str, ...]:
         """The actions in the client's audit trail; for operators, those of operators."""
         if context.caller.kind is CallerKind.OPERATOR:
             which = "(actor = 'operator' OR client_id IS NULL)"
-            found = run_query(_ACTIONS.format(which=which))
+            actions = run_query(_ACTIONS.format(which=which))
         else:
             context.require("audit_events:read", "Insufficient permissions")
-            found = run_query(_ACTIONS.format(which="client_id = :client_id"), client_id=context.client_id)
-        return tuple(action for (action,) in found.fetchall())
+            actions = run_query(_ACTIONS.format(which="client_id = :client_id"), client_id=context.client_id)
+        return tuple(action for (action,) in actions.fetchall())
 
     def list_of_operators(self, request: ListOperatorActions, context: RequestContext) -> Page[AuditEventView]:
         """One page of what operators did, and of what concerns no client, such as sign-ins that failed; newest first.
@@ -124,15 +124,15 @@ class AuditService:
         context.require_operator()
         which = _BY_OPERATORS if request.operator is None else AuditEvent.operator == request.operator
         rows = _filtered(AuditEvent.select().where(which), request)
-        found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
-        client_ids = {row.client_id for row in found if row.client_id}
+        events, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
+        client_ids = {row.client_id for row in events if row.client_id}
         clients = {row.id: row.name for row in Client.select().where(Client.id.in_(client_ids))}
-        views = zip(found, _views(found, {}), strict=True)
-        shown = (
+        views = zip(events, _views(events, {}), strict=True)
+        named_views = (
             replace(view, operator=row.operator, client_id=row.client_id, client=clients.get(row.client_id or ""))
             for row, view in views
         )
-        return Page(tuple(shown), next_cursor)
+        return Page(tuple(named_views), next_cursor)
 
 
 def _filtered(rows: Any, request: ListAuditEvents | ListOperatorActions) -> Any:
@@ -188,19 +188,19 @@ _KINDS: dict[str, tuple[str, Any, Any]] = {
 
 def names_of_objects(events: Iterable[AuditEvent]) -> dict[str, NamedObject]:
     """The objects of events that exist and have a name, by their ids: one query for each kind."""
-    wanted: dict[str, set[str]] = defaultdict(set)
+    ids_by_prefix: dict[str, set[str]] = defaultdict(set)
     for event in events:
         if event.object_id is not None and is_id(event.object_id):
-            wanted[event.action.partition(".")[0]].add(event.object_id)
-    found = {}
-    for prefix in wanted.keys() & _KINDS.keys():
+            ids_by_prefix[event.action.partition(".")[0]].add(event.object_id)
+    objects = {}
+    for prefix in ids_by_prefix.keys() & _KINDS.keys():
         kind, table, column = _KINDS[prefix]
-        for object_id, name in table.select(table.id, column).where(table.id.in_(wanted[prefix])).tuples():
+        for object_id, name in table.select(table.id, column).where(table.id.in_(ids_by_prefix[prefix])).tuples():
             if name:
-                found[str(object_id)] = NamedObject(
+                objects[str(object_id)] = NamedObject(
                     kind, name, name if table in (Menu, PaymentCode) else str(object_id)
                 )
-    return found
+    return objects
 
 
 def names_of_keys(events: Iterable[AuditEvent]) -> dict[str, str]:

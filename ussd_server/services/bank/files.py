@@ -62,9 +62,9 @@ def read_file(source: BinaryIO) -> list[SettlementLine]:
     if len(found) > _MOST_LINES:
         raise ServiceError(Code.INVALID_REQUEST, f"The file has more than {_MOST_LINES:,} rows; divide it.")
     lines = [_read_line(row, headings) for row in found if row.cell(headings.columns["bank_reference"])]
-    named: dict[str, int] = {}
+    line_by_settlement: dict[str, int] = {}
     for each in lines:
-        earlier = named.setdefault(each.settlement_id, each.line)
+        earlier = line_by_settlement.setdefault(each.settlement_id, each.line)
         if earlier != each.line:
             raise bad_line(each.line, f"settlement_id: Row {earlier} has it, too.")
     return lines

@@ -128,6 +128,7 @@ class SettlementView:
 
     `status` is `created` until the bank has paid it, then `succeeded`; `failed` if it was cancelled, `reversed` if the
     bank sent it back. `bank_account` is that for which it was proposed. `bank_reference` is None until it is recorded.
+    `by` is the operator who proposed it, and once it is recorded or cancelled, `by` and `and_` are the two who did so.
     """
 
     settlement_id: str
@@ -138,4 +139,6 @@ class SettlementView:
     bank_account: str | None
     bank_reference: str | None
     created_at: datetime
+    by: str | None
+    and_: str | None
     replayed: bool = False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
 from peewee import fn
 
 from ussd_server.database.unit_of_work import for_update
+from ussd_server.models.clients import AuditEvent
 from ussd_server.models.ledger import BankAccount
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.bank.files import bad_line, names_account
@@ -19,6 +20,12 @@ from ussd_server.values import is_id, written_amount
 
 IS_SETTLEMENT = Transaction.type == TransactionType.SETTLEMENT
 WAITS = IS_SETTLEMENT & (Transaction.status == TransactionStatus.CREATED)
+PROPOSED, RECORDED, CANCELLED = (
+    "transaction.settlement_proposed",
+    "transaction.settled_to_bank",
+    "transaction.settlement_cancelled",
+)
+_DECISIONS = (PROPOSED, RECORDED, CANCELLED)
 
 
 def settled_since(client_id: str, until: datetime) -> int:
@@ -27,6 +34,18 @@ def settled_since(client_id: str, until: datetime) -> int:
     settled = Transaction.status.in_((TransactionStatus.CREATED, TransactionStatus.SUCCEEDED))
     sums = Transaction.select(fn.SUM(Transaction.amount_cents))
     return int(sums.where(Transaction.client_id == client_id, IS_SETTLEMENT, settled, since).scalar() or 0)
+
+
+def operators_of(rows: Collection[Transaction]) -> dict[str, list[str]]:
+    """The names of the operators who recorded or cancelled each settlement; of one that waits, who proposed it."""
+    events = AuditEvent.select(AuditEvent.object_id, AuditEvent.decided_by).where(
+        AuditEvent.client_id.in_({row.client_id for row in rows}),
+        AuditEvent.action.in_(_DECISIONS),
+        AuditEvent.object_id.in_([row.id for row in rows]),
+    )
+    # No name has a comma.
+    decided = {event.object_id: (event.decided_by or "").split(", ") for event in events.order_by(AuditEvent.id)}
+    return {row.id: [name for name in decided.get(row.id, ()) if name] for row in rows}
 
 
 def account_parts(account: BankAccount | DueSettlement) -> dict[str, str]:

@@ -33,11 +33,15 @@ from ussd_server.services.bank.messages import (
     SettlementView,
 )
 from ussd_server.services.bank.settlement_rows import (
+    CANCELLED,
     IS_SETTLEMENT,
+    PROPOSED,
+    RECORDED,
     WAITS,
     account_parts,
     line_refusal,
     locked_settlement,
+    operators_of,
     refusals_of,
     settled_since,
     settlement_of,
@@ -210,9 +214,7 @@ class BankSettlementService:
             if row.status == TransactionStatus.CREATED:
                 row.updated_at = now
                 fail(row, FailureCode.CANCELLED, Source.OPERATOR, now, ChangeDetail(note="The bank does not pay it"))
-                audit_payment(
-                    row, "transaction.settlement_cancelled", context, now, row.provider_transaction_id, ", ".join(names)
-                )
+                audit_payment(row, CANCELLED, context, now, row.provider_transaction_id, ", ".join(names))
         return _view(row)
 
     def record_return(self, request: EndSettlement, context: RequestContext) -> SettlementView:
@@ -243,7 +245,9 @@ class BankSettlementService:
         )
         if context.caller.client_id is not None:
             rows = rows.where(Transaction.client_id == context.caller.client_id)
-        return tuple(_view(row, row.client.name) for row in rows.order_by(Transaction.id.desc()).limit(_MOST_LISTED))
+        found = list(rows.order_by(Transaction.id.desc()).limit(_MOST_LISTED))
+        operators = operators_of(found)
+        return tuple(_view(row, row.client.name, operators[row.id]) for row in found)
 
     def _end_of(self, day: date | None) -> datetime | None:
         until = None if day is None else bounds_of_day(day)[1]
@@ -290,7 +294,7 @@ class BankSettlementService:
         plan = Plan(due.amount_cents, columns, holds=(MAIN_ACCOUNT, BANK_ACCOUNT), due_at=QUEUED_UNTIL)
 
         def within(row: Transaction) -> AbstractContextManager[None]:
-            return audited(row, "transaction.settlement_proposed", context, None, by)
+            return audited(row, PROPOSED, context, None, by)
 
         identity = RequestIdentity(due.client_id, TransactionType.SETTLEMENT, digest, reference)
         gate = self._creator.gate
@@ -310,7 +314,7 @@ class BankSettlementService:
         detail = ChangeDetail(note=fault and f"{fault}, and the bank has paid all the same")
         if not succeed(row, Source.OPERATOR, now, self._receipts, detail, WayIn.SETTLEMENT):
             raise line_refusal(f"bank_reference: Was recorded as transaction {row.contested_id}.")
-        audit_payment(row, "transaction.settled_to_bank", context, now, row.provider_transaction_id, ", ".join(names))
+        audit_payment(row, RECORDED, context, now, row.provider_transaction_id, ", ".join(names))
 
     def _credit(self, row: Transaction, names: Sequence[str], context: RequestContext) -> None:
         """Credit what the bank sent back, as a deposit from the account `bank`."""
@@ -348,7 +352,10 @@ def _due(account: BankAccount, client: Client, cents: int) -> DueSettlement:
     return DueSettlement(client.id, client.name, **account_parts(account), amount_cents=cents)
 
 
-def _view(row: Transaction, client: str | None = None, *, replayed: bool = False) -> SettlementView:
+def _view(
+    row: Transaction, client: str | None = None, operators: Sequence[str] | None = None, *, replayed: bool = False
+) -> SettlementView:
+    by, second, *_ = *(operators_of([row])[row.id] if operators is None else operators), None, None
     return SettlementView(
         row.id,
         row.client_id,
@@ -358,6 +365,8 @@ def _view(row: Transaction, client: str | None = None, *, replayed: bool = False
         row.description,
         row.provider_transaction_id,
         row.created_at,
+        by,
+        second,
         replayed,
     )
 

@@ -37,8 +37,8 @@ from ussd_server.services.clients.keys.messages import (
 from ussd_server.services.clients.keys.reader import (
     ApiKeyReader,
     add_reader,
-    is_shown,
     key_of_any_client,
+    may_read_secret,
     unread_keys,
 )
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
@@ -78,7 +78,7 @@ class ApiKeyService:
         write_audit_event("api_key.listed", context, self._clock.now(), client_id=context.client_id)
         of_client = ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id)
         rows = list(of_client.clone())
-        while unread := unread_keys([row for row in rows if is_shown(row, context)], context):
+        while unread := unread_keys([row for row in rows if may_read_secret(row, context)], context):
             add_reader(unread, context, self._key_cache, self._vault)
             rows = list(of_client.clone())
         hits = self._limiter.last_hits("api-key", [row.id for row in rows])
@@ -86,7 +86,7 @@ class ApiKeyService:
             self._view(
                 ApiKeyView,
                 row,
-                **({} if is_shown(row, context) else {"apisecret": HIDDEN_SECRET}),
+                **({} if may_read_secret(row, context) else {"apisecret": HIDDEN_SECRET}),
                 # The row is at most a minute old.
                 last_used_at=max((each for each in (row.last_used_at, hit) if each), default=None),
             )
@@ -138,8 +138,9 @@ class ApiKeyService:
         try:
             with unit_of_work():
                 lock_row(Client, request.client_id)
-                given = (request.client_id, request.apikey, request.apisecret)
-                row = self._insert(*given, now, people=frozenset(), **columns)
+                row = self._insert(
+                    request.client_id, request.apikey, request.apisecret, now, people=frozenset(), **columns
+                )
                 # Checked after the insert, because the insert waits for a deletion of the same key that is in progress.
                 if DeletedApiKey.select().where(DeletedApiKey.apikey == request.apikey).exists():
                     raise ServiceError(Code.INVALID_REQUEST, "apikey: Was deleted and can never be used again.")
@@ -290,10 +291,10 @@ class ApiKeyService:
             write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
         return ImportedApiKey(row.id, row.apikey, "updated")
 
-    def _view(self, view: Callable[..., _View], row: ApiKey, **given: Any) -> _View:
-        if "apisecret" not in given:
-            given["apisecret"] = self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
-        return view_of_row(view, row, is_active=int(row.is_active), **given)
+    def _view(self, view: Callable[..., _View], row: ApiKey, **values: Any) -> _View:
+        if "apisecret" not in values:
+            values["apisecret"] = self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
+        return view_of_row(view, row, is_active=int(row.is_active), **values)
 
 
 def _require_well_formed(key_ids: Sequence[str]) -> None:

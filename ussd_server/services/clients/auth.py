@@ -148,13 +148,13 @@ class AuthService:
         """
         apikey, secret = apikey or "", secret or ""
         is_well_formed = 0 < len(secret) <= _LONGEST_HEADER
-        found = self._key_cache.look_up(apikey) if is_well_formed else None
-        checked = found and self._check(found, secret, address)
-        if found and not checked:
-            found = self._key_cache.look_up(apikey, fresh=True)
-            checked = found and self._check(found, secret, address)
-        if checked:
-            return checked
+        key = self._key_cache.look_up(apikey) if is_well_formed else None
+        authenticated = key and self._check(key, secret, address)
+        if key and not authenticated:
+            key = self._key_cache.look_up(apikey, fresh=True)
+            authenticated = key and self._check(key, secret, address)
+        if authenticated:
+            return authenticated
         self._vault.pretend_to_match(secret[:_LONGEST_HEADER])
         if is_well_formed and may_be_apikey(apikey):
             raise _wrong_secret(self._limiter.hit("wrong-secret", network_of(address)))
@@ -167,10 +167,10 @@ class AuthService:
         """
         now = self._clock.now()
         claims = self._tokens.read_access(token, now)
-        found = claims and _SIGNED_IN.tuples(login_id=claims.login_id, now=now)
-        if not claims or not found:
+        rows = claims and _SIGNED_IN.tuples(login_id=claims.login_id, now=now)
+        if not claims or not rows:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid JWT token")
-        ((user_id, role, client_id, requires_factor, factor_id),) = found
+        ((user_id, role, client_id, requires_factor, factor_id),) = rows
         if requires_factor and factor_id is None:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid JWT token")
         return Caller(
@@ -187,11 +187,11 @@ class AuthService:
         INVALID_CREDENTIALS (401) for a login that ended or expired, a disabled person and a disabled client.
         """
         now = self._clock.now()
-        found = _SIGNED_IN_PERSON.tuples(login_id=login_id, now=now)
-        if not found:
+        rows = _SIGNED_IN_PERSON.tuples(login_id=login_id, now=now)
+        if not rows:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Please sign in again")
-        ((user_id, role, client_id, requires_factor, factor_id, *shown),) = found
-        email, language, client_name, code_accepted_at = shown
+        ((user_id, role, client_id, requires_factor, factor_id, *details),) = rows
+        email, language, client_name, code_accepted_at = details
         caller = Caller(
             CallerKind.TOKEN, client_id=client_id, user_id=user_id, login_id=login_id, grants=PAGE_PERMISSIONS[role]
         )
@@ -207,9 +207,9 @@ class AuthService:
             language=language,
         )
 
-    def _check(self, found: FoundKey, secret: str, address: str) -> AuthenticatedKey | None:
+    def _check(self, cached: FoundKey, secret: str, address: str) -> AuthenticatedKey | None:
         """Check the secret and count the call; None, and nothing is counted, when a cached key must be read again."""
-        key, proof = found
+        key, proof = cached
         if proof and not self._vault.knows(key.digest_key_id):
             return None
         is_present = self._vault.matches(secret, key.key_id, key.secret_digest, key.digest_key_id)

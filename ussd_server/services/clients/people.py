@@ -73,8 +73,8 @@ class PeopleService:
         """One page of the client's people, newest first, without their logins."""
         context.require("team:read", _REFUSAL)
         rows = User.select().where(User.client_id == context.client_id)
-        found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, found)), next_cursor)
+        users, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens)
+        return Page(tuple(map(_view, users)), next_cursor)
 
     def show(self, user_id: str, context: RequestContext) -> PersonView:
         """One person with their open logins. NOT_FOUND for a person of another client."""
@@ -93,9 +93,9 @@ class PeopleService:
     def names(self, ids: Collection[str | None], context: RequestContext) -> Mapping[str, str]:
         """E-mail addresses and API keys by the ids of people and keys. Unknown ids and other clients' are left out."""
         context.require("team:read", _REFUSAL)
-        wanted = {each for each in ids if each and is_id(each)}
-        people = User.select().where(User.id.in_(wanted), User.client_id == context.client_id)
-        keys = ApiKey.select().where(ApiKey.id.in_(wanted), ApiKey.client_id == context.client_id)
+        valid_ids = {each for each in ids if each and is_id(each)}
+        people = User.select().where(User.id.in_(valid_ids), User.client_id == context.client_id)
+        keys = ApiKey.select().where(ApiKey.id.in_(valid_ids), ApiKey.client_id == context.client_id)
         return {row.id: row.email for row in people} | {row.id: f"API key {row.name or row.apikey}" for row in keys}
 
     def count_unconfirmed(self, context: RequestContext) -> int:

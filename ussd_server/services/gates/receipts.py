@@ -73,7 +73,7 @@ class WayIn(StrEnum):
 
 
 class ClaimOutcome(Enum):
-    """What becomes of a payment that succeeded: it counts, it counts instead of a payer's payment, or neither yet."""
+    """What a payment that succeeded does: count, replace a payer's payment of the same money, or await a review."""
 
     COUNTS = "counts"
     REPLACES = "replaces"
@@ -135,7 +135,7 @@ def lock_claims(issuer: str, written: Iterable[str]) -> None:
 
 
 def update_claim(claim: ReceiptClaim, **columns: str) -> None:
-    """Write the payment or the incoming payment of a locked claim."""
+    """Set the transaction or the incoming payment of a locked claim."""
     claim.__data__ |= columns
     ReceiptClaim.update(**columns).where(
         ReceiptClaim.issuer == claim.issuer, ReceiptClaim.receipt == claim.receipt
@@ -143,13 +143,13 @@ def update_claim(claim: ReceiptClaim, **columns: str) -> None:
 
 
 def claiming(way: WayIn, within: Within) -> Within:
-    """As `within`, for a new transaction that is booked under its receipt.
+    """Extend `within`, the unit of work of a new transaction, so that it also claims the transaction's receipt.
 
-    The unit of work raises INVALID_REQUEST, which names the other transaction, if the receipt was booked before.
+    It raises INVALID_REQUEST, which names the other transaction, if the receipt was booked before.
     """
 
     @contextmanager
-    def claimed(row: Transaction) -> Iterator[None]:
+    def within_claim(row: Transaction) -> Iterator[None]:
         with unit_of_work():
             receipt = _receipt_of(row)
             claim = lock_claim(_issuer_of(row), receipt) if receipt else None
@@ -164,9 +164,9 @@ def claiming(way: WayIn, within: Within) -> Within:
             if claim and claim.transaction_id is None:
                 update_claim(claim, transaction_id=row.id)
                 if row.origin != Origin.PAYER:
-                    _leave_the_list(claim, row, row.created_at)
+                    _end_hold(claim, row, row.created_at)
 
-    return claimed
+    return within_claim
 
 
 def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
@@ -183,7 +183,7 @@ def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
             _INSERT.run(issuer=issuer, receipt=f"{receipt} {row.id}", transaction_id=row.id)
         return _COUNTS
     if not receipt:
-        # What was contested once stays so, whatever becomes of the other payment, until operators have said.
+        # Once contested, a payment stays so until operators decide, whatever happens to the other payment.
         other = find_row(Transaction, row.contested_id) if row.contested_id else _payers_payment_like(row)
         return _decide(row, other, way)
     if _INSERT.run(issuer=issuer, receipt=receipt, transaction_id=row.id):
@@ -194,7 +194,7 @@ def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
     if _is_returned(claim):
         return _contested(row, None, _RETURNED, way)
     update_claim(claim, transaction_id=row.id)
-    _leave_the_list(claim, row, now)
+    _end_hold(claim, row, now)
     return _COUNTS
 
 
@@ -212,9 +212,9 @@ def conflict_of(collection: Transaction, claim: ReceiptClaim) -> str | None:
 
 
 def take_receipt(collection: Transaction, claim: ReceiptClaim, written: str, way: WayIn, now: datetime) -> bool:
-    """Give a free receipt to a locked collection that succeeded without one; return whether both are so."""
-    has_one = collection.provider_transaction_id is not None or claim.transaction_id is not None
-    if has_one or collection.status not in SUCCESSFUL or collection.type != TransactionType.COLLECTION:
+    """Give a free receipt to a locked collection that succeeded without one. Returns whether it was given."""
+    has_receipt = collection.provider_transaction_id is not None or claim.transaction_id is not None
+    if has_receipt or collection.status not in SUCCESSFUL or collection.type != TransactionType.COLLECTION:
         return False
     collection.provider_transaction_id, collection.updated_at = written, now
     collection.save(only=[Transaction.provider_transaction_id, Transaction.updated_at])
@@ -224,11 +224,11 @@ def take_receipt(collection: Transaction, claim: ReceiptClaim, written: str, way
 
 
 def give_back(payers: Transaction, counted: Transaction, source: Source, now: datetime) -> None:
-    """Reverse a payer's payment, because `counted`, which is saved, has its money. Call within its unit of work."""
+    """Reverse a payer's payment, because `counted` has its money and is saved. Call within the same unit of work."""
     provider = PROVIDER_ACCOUNT.format(payers.provider)
     legs = [Leg("move", AMOUNT, payers.account, provider, payers.amount_cents)]
     if payers.fee_cents:
-        # First, because the account may have nothing but the amount less the fee.
+        # Return the fee first: the account may have no more than the amount less the fee.
         legs.insert(0, Leg("move", FEE, FEES_ACCOUNT, payers.account, payers.fee_cents))
     write_entry(payers.client_id, payers.id, legs, now)
     payers.status, payers.same_money_as, payers.updated_at = TransactionStatus.REVERSED, counted.id, now
@@ -237,8 +237,8 @@ def give_back(payers: Transaction, counted: Transaction, source: Source, now: da
     ReceiptClaim.update(transaction_id=counted.id).where(ReceiptClaim.transaction_id == payers.id).execute()
 
 
-def name_each_other(row: Transaction, now: datetime) -> None:
-    """Note that operators found a contested transaction to be the same money as the other, if both are one client's.
+def mark_as_same_money(row: Transaction, now: datetime) -> None:
+    """Mark a contested transaction and the other one as the same money, as operators decided, if one client has both.
 
     The caller saves the row.
     """
@@ -251,7 +251,7 @@ def name_each_other(row: Transaction, now: datetime) -> None:
 
 
 def _decide(row: Transaction, other: Transaction | None, way: WayIn, *, is_new: bool = False) -> ClaimResult:
-    """Decides about a payment whose money another one may have; the only place that does."""
+    """Decide about a payment whose money another one may have. Nothing else decides this."""
     if other is None or other.id in (row.id, row.refund_of):
         # Airtel gives a refund the receipt of its collection.
         return ClaimResult(ClaimOutcome.COUNTS)
@@ -290,7 +290,7 @@ def _can_be_given_back(payers: Transaction, row: Transaction) -> bool:
 
 
 def _payers_payment_like(row: Transaction) -> Transaction | None:
-    """A payer's payment of the same number, amount and provider that was booked since a collection was created."""
+    """The first payer's payment with a collection's phone number, amount and provider, booked after its creation."""
     if row.type != TransactionType.COLLECTION:
         return None
     rows: Any = (
@@ -307,22 +307,21 @@ def _payers_payment_like(row: Transaction) -> Transaction | None:
         )
         .order_by(Transaction.id)
     )
-    found: Transaction | None = rows.first()
-    return found
+    payers_payment: Transaction | None = rows.first()
+    return payers_payment
 
 
-def _leave_the_list(claim: ReceiptClaim, row: Transaction, now: datetime) -> None:
-    """Name the transaction of the held payment of its receipt; one of another amount stays held."""
-    same = (IncomingPayment.id == claim.incoming_id) & (IncomingPayment.amount_cents == row.amount_cents)
+def _end_hold(claim: ReceiptClaim, row: Transaction, now: datetime) -> None:
+    """Set the held payment of a claimed receipt to booked, by this transaction; one of another amount stays held."""
+    is_same = (IncomingPayment.id == claim.incoming_id) & (IncomingPayment.amount_cents == row.amount_cents)
     IncomingPayment.update(status=IncomingStatus.BOOKED, transaction_id=row.id, waits_for=None, updated_at=now).where(
-        same, IncomingPayment.status == IncomingStatus.HELD
+        is_same, IncomingPayment.status == IncomingStatus.HELD
     ).execute()
 
 
 def has_contest(row: Transaction) -> bool:
     """Whether a review is open because another payment may have the money of a transaction."""
-    is_open = row.review_opened_at is not None and row.review_closed_at is None
-    return is_open and str(row.review_reason).startswith(_CONTESTS)
+    return row.is_in_review and str(row.review_reason).startswith(_CONTESTS)
 
 
 def _receipt_of(row: Transaction) -> str:

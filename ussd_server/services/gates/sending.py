@@ -1,9 +1,9 @@
-"""The gate of money on its way out: asked when a payment is recorded, and again when it leaves.
+"""The gate for money that leaves: checked when a payment is created, and again before it is sent.
 
-It alone knows what keeps money here: money held by the operator, a disabled client, a key that was deleted or disabled,
-has expired or lost its scope, a person who was disabled or lost the right, and a menu whose publisher was revoked.
-Authentication has just proved key, person and client of a call, so recording a payment by the API reads nothing. When
-it leaves, one query reads them again. The database enforces daily limits (`keys_spend`).
+It refuses while the operator holds all money, and for a disabled client, a key that was deleted or disabled, has
+expired or lost its scope, a person who was disabled or lost the right, and a menu whose publisher was revoked.
+Authentication has just checked key, person and client of an API call, so creating its payment reads nothing. Before it
+is sent, one query reads them again. The database enforces daily limits (`keys_spend`).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class SendingGate:
             )
 
     def require_due(self, payout: Payout) -> None:
-        """Judge a dated payout when it is due, before its money is reserved.
+        """Check a dated payout when it is due, before its money is reserved.
 
         Raises SERVICE_UNAVAILABLE while money is held and while the client is disabled: the payout waits. Raises
         INVALID_REQUEST when the key or person that approved it was revoked.
@@ -99,9 +99,9 @@ class SendingGate:
             raise ServiceError(Code.INVALID_REQUEST, fault)
 
     def fault_of(self, row: Transaction) -> str | None:
-        """Why a recorded payment may not leave any more, as a sentence without a full stop; None where it may.
+        """Why a created payment may not be sent any more, as a sentence without a full stop; None where it may.
 
-        Ask before the first byte leaves, with the row locked. Collections always may: they bring money. Costs one
+        Call before the first byte is sent, with the row locked. Collections always may: they bring money. Costs one
         query, and two more for a payment by a menu.
         """
         if row.type not in MONEY_OUT:
@@ -134,15 +134,15 @@ def person_of(payout: Payout) -> str | None:
     """The person who approved a payout; None for a key and for operators."""
     if payout.key_id is not None or payout.approved_by is None:
         return None
-    # Operators have an id here that is made of their names, and no row.
-    found: str | None = User.select(User.id).where(User.id == payout.approved_by).scalar()
-    return found
+    # For operators this id is made of their names, and no user has it.
+    user_id: str | None = User.select(User.id).where(User.id == payout.approved_by).scalar()
+    return user_id
 
 
 def limiting_key(key_ids: Iterable[str | None]) -> tuple[str | None, int | None]:
-    """Of the keys that approved a payout, the one with the lowest daily limit, and the limit in cents.
+    """The key with the lowest daily limit, and the limit in cents, of those that approved a payout.
 
-    The last one and None where no key has a limit. Approvers that are no keys are None.
+    Without any limit: the last key, and None. In `key_ids`, None is an approver without a key.
     """
     approved = [each for each in key_ids if each is not None]
     limited = ApiKey.select(ApiKey.id, ApiKey.daily_limit_cents).where(ApiKey.id.in_(approved), _HAS_LIMIT)
@@ -231,15 +231,15 @@ class _Sender:
 
 def _sender(client_id: str, key_id: str | None, user_id: str | None) -> _Sender:
     """Read a sender, in one query."""
-    (found,) = _SENDER.tuples(client_id=client_id, key_id=key_id, user_id=user_id)
-    is_client_active, id_, is_active, expires_at, scopes, limit_cents, is_person_active, role = found
+    (columns,) = _SENDER.tuples(client_id=client_id, key_id=key_id, user_id=user_id)
+    is_client_active, id_, is_active, expires_at, scopes, limit_cents, is_person_active, role = columns
     key = _Key(id_, bool(is_active), ApiKey.expires_at.python_value(expires_at), scopes, limit_cents)
     person = _Person(bool(is_person_active), role or "")
     return _Sender(bool(is_client_active), key if key_id else None, person if user_id else None)
 
 
 def _way_of(row: Transaction) -> WayOut:
-    """The way in which a recorded payment leaves."""
+    """The way in which a created payment leaves."""
     if row.payout_id is not None:
         return WayOut.PAYOUT
     if row.menu_id is not None:

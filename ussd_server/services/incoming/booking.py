@@ -73,7 +73,7 @@ def collection_of(row: IncomingPayment, claim: ReceiptClaim) -> Transaction | No
     """The payment that has the receipt of an incoming payment: booked under it, or reported with it; None without."""
     if claim.transaction_id is not None:
         return find_row(Transaction, claim.transaction_id)
-    found: Transaction | None = (
+    collection: Transaction | None = (
         Transaction.select()
         .where(
             Transaction.provider_transaction_id == row.provider_transaction_id,
@@ -82,7 +82,7 @@ def collection_of(row: IncomingPayment, claim: ReceiptClaim) -> Transaction | No
         )
         .first()
     )
-    return found
+    return collection
 
 
 def collection_like(row: IncomingPayment) -> Transaction | None:
@@ -92,7 +92,7 @@ def collection_like(row: IncomingPayment) -> Transaction | None:
     """
     if row.phone_number is None:
         return None
-    found: Transaction | None = (
+    collection: Transaction | None = (
         Transaction.select()
         .where(
             # By client, because the index of phone numbers begins with it.
@@ -111,7 +111,7 @@ def collection_like(row: IncomingPayment) -> Transaction | None:
         .order_by(Transaction.id)
         .first()
     )
-    return found
+    return collection
 
 
 def locked_receipt(

@@ -99,8 +99,8 @@ class PaymentCodeService:
         """A page of the client's payment codes, newest first."""
         context.require("collection:read")
         rows = _codes_of(context.client_id)
-        found, cursor = page_of(rows, PaymentCode, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, found)), cursor)
+        codes, cursor = page_of(rows, PaymentCode, request.cursor, request.limit, self._tokens)
+        return Page(tuple(map(_view, codes)), cursor)
 
     def delete(self, code: str, context: RequestContext) -> DeletionResult:
         """Remove a payment code: what comes with it from now on is held. NOT_FOUND for one that is not the client's."""
@@ -115,8 +115,8 @@ class PaymentCodeService:
     def set_prefix(self, request: SetPrefix, context: RequestContext) -> PrefixView:
         """Give a client its prefix.
 
-        NOT_FOUND for an unknown client. INVALID_REQUEST for what is no prefix, for one that is or begins another's or
-        that another's begins, and for another one while the client has payment codes.
+        Codes with an earlier prefix stay. NOT_FOUND for an unknown client. INVALID_REQUEST for what is no prefix, and
+        for one that is or begins another's prefix or code, or that another's prefix begins.
         """
         context.require_operator()
         prefix = request.prefix.upper()
@@ -126,10 +126,7 @@ class PaymentCodeService:
         with unit_of_work():
             advisory_lock(_LOCK)
             client = require_row(Client.get_or_none(Client.id == request.client_id), "Client")
-            present = prefix_of(client.id)
-            if present != prefix:
-                if present and _codes_of(client.id).exists():
-                    raise ServiceError(Code.INVALID_REQUEST, f"The client has payment codes that begin with {present}")
+            if prefix_of(client.id) != prefix:
                 _refuse_overlap(prefix, client.id)
                 PaymentCodePrefix.delete().where(PaymentCodePrefix.client_id == client.id).execute()
                 PaymentCodePrefix.create(client_id=client.id, prefix=prefix)
@@ -158,11 +155,12 @@ def _found(rows: Any, code: str) -> PaymentCode:
 
 
 def _own_code(typed: str, context: RequestContext) -> str:
-    """The code as it is stored. INVALID_REQUEST unless it has the client's prefix."""
+    """The code as it is stored. INVALID_REQUEST unless it has the client's prefix, or the client has it already."""
     code, prefix = canonical(typed), prefix_of(context.client_id)
     if prefix is None:
         raise ServiceError(Code.INVALID_REQUEST, "code: The operator has given this client no prefix for its codes yet")
-    if not code.startswith(prefix) or not _REST.fullmatch(code[len(prefix) :]):
+    has_prefix = code.startswith(prefix) and _REST.fullmatch(code[len(prefix) :])
+    if not has_prefix and not _codes_of(context.client_id).where(PaymentCode.code == code).exists():
         raise ServiceError(Code.INVALID_REQUEST, f"code: Must be {prefix} followed by 1 to 14 letters and digits")
     return code
 
@@ -187,6 +185,12 @@ def _refuse_overlap(prefix: str, client_id: str) -> None:
     if (other := others.first()) is not None:
         name = Client.get_by_id(other.client_id).name
         raise ServiceError(Code.INVALID_REQUEST, f"prefix: {name} has {other.prefix}; no prefix is or begins another's")
+    # Codes with an earlier prefix of another client.
+    codes = PaymentCode.select().where(
+        PaymentCode.client_id != client_id, fn.SUBSTR(PaymentCode.code, 1, len(prefix)) == prefix
+    )
+    if codes.exists():
+        raise ServiceError(Code.INVALID_REQUEST, "prefix: A payment code of another client begins with it")
 
 
 def _view(row: PaymentCode) -> PaymentCodeView:

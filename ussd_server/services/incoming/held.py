@@ -66,8 +66,8 @@ class HeldPaymentService:
         """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         rows = IncomingPayment.select().where(waits_for_operators())
-        found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, found)), cursor)
+        payments, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens)
+        return Page(tuple(map(_view, payments)), cursor)
 
     def list_alike(self, context: RequestContext) -> tuple[HeldLikeOwn, ...]:
         """The newest held payments whose code begins with the client's prefix, or is one slip from a code of theirs."""
@@ -77,7 +77,7 @@ class HeldPaymentService:
             return ()
         beginnings = (prefix, *_with_one_slip(prefix))
         held = IncomingPayment.select().where(waits_for_operators(), IncomingPayment.code.is_null(False))
-        found = []
+        views = []
         for row in held.order_by(IncomingPayment.id.desc()).limit(_MOST_COMPARED):
             typed = canonical(row.code or "")
             if not typed.startswith(beginnings):
@@ -85,8 +85,8 @@ class HeldPaymentService:
             own = PaymentCode.client_id == context.client_id
             meant = tuple(each.code for each in _similar(typed, row.amount_cents, own))
             if meant or typed.startswith(prefix):
-                found.append(view_of_row(HeldLikeOwn, row, meant=meant))
-        return tuple(found)
+                views.append(view_of_row(HeldLikeOwn, row, meant=meant))
+        return tuple(views)
 
     def count(self, context: RequestContext) -> int:
         """How many payments are held, 10,000 at most."""
@@ -149,8 +149,8 @@ class HeldPaymentService:
     ) -> tuple[IncomingView, PaymentCodeView, str]:
         """A held payment, the code that it can be booked under now, and the code's client. Raises as `assign`."""
         context.require_operator()
-        row, found = _assignable(incoming_id, code)
-        return _view(row), view_of_row(PaymentCodeView, found), found.client_id
+        row, code_row = _assignable(incoming_id, code)
+        return _view(row), view_of_row(PaymentCodeView, code_row), code_row.client_id
 
     def mark_returned(self, request: ReturnIncoming, context: RequestContext) -> IncomingView:
         """Mark a held payment for return: the operator gives it back at the provider, outside of this service.
@@ -227,8 +227,9 @@ def _held(incoming_id: str, *, may_contradict: bool = False) -> tuple[IncomingPa
 
     `may_contradict`: its receipt may be that of a payment of another amount, which leaves operators to end it.
     """
-    found = _found(incoming_id, locked=False)
-    claim = lock_claim(found.provider, found.provider_transaction_id)
+    # The claim of a receipt is locked before its incoming payment.
+    unlocked = _found(incoming_id, locked=False)
+    claim = lock_claim(unlocked.provider, unlocked.provider_transaction_id)
     row = _found(incoming_id, locked=True)
     if row.status != IncomingStatus.HELD:
         raise ServiceError(Code.INVALID_REQUEST, f"The payment is {row.status}, no longer held")
@@ -254,14 +255,14 @@ def _suggestions(row: IncomingPayment) -> tuple[str, ...]:
 def _similar(typed: str, amount_cents: int, *conditions: Any) -> list[PaymentCode]:
     if not 1 < len(typed) <= _LONGEST_CODE:
         return []
-    found = PaymentCode.select().where(PaymentCode.code.in_({typed, *_with_one_slip(typed)}), *conditions)
-    ordered = sorted(found, key=lambda code: (code.code != typed, not takes_amount(code, amount_cents), code.code))
+    codes = PaymentCode.select().where(PaymentCode.code.in_({typed, *_with_one_slip(typed)}), *conditions)
+    ordered = sorted(codes, key=lambda code: (code.code != typed, not takes_amount(code, amount_cents), code.code))
     return ordered[:_MOST_SUGGESTED]
 
 
 def _with_one_slip(typed: str) -> Iterator[str]:
-    for place in range(len(typed) + 1):
-        before, after = typed[:place], typed[place:]
+    for index in range(len(typed) + 1):
+        before, after = typed[:index], typed[index:]
         for letter in _LETTERS:
             yield f"{before}{letter}{after[1:]}"
             yield f"{before}{letter}{after}"

@@ -194,11 +194,10 @@ class MenuService:
         codes = _codes_by_menu(context.client_id)
         # Drafts may have 64 KiB each: the database reads their titles.
         title = fn.SUBSTR(SQL(dialect().json_value("draft", "'title'", "text")), 1, 100).alias("title")
-        columns = Menu.select(Menu.id, Menu.name, Menu.published_version, Menu.draft_saved_at, title)
-        rows: Any = columns.where(Menu.client_id == context.client_id).order_by(Menu.name)
+        rows: Any = Menu.select(Menu.id, Menu.name, Menu.published_version, Menu.draft_saved_at, title)
         return tuple(
             MenuSummary(row.name, row.title or "", row.published_version, row.draft_saved_at, codes.get(row.id, ()))
-            for row in rows
+            for row in rows.where(Menu.client_id == context.client_id).order_by(Menu.name)
         )
 
     def get(self, menu_id: str, context: RequestContext) -> MenuView:
@@ -208,7 +207,7 @@ class MenuService:
         current = find_version(menu.id, menu.published_version) if menu.published_version else None
         return MenuView(
             menu_id=menu.name,
-            title=_title(menu.draft),
+            title=menu.draft["title"] if isinstance(menu.draft.get("title"), str) else "",
             published_version=menu.published_version,
             draft_saved_at=menu.draft_saved_at,
             codes=_codes_by_menu(context.client_id).get(menu.id, ()),
@@ -384,11 +383,6 @@ def _codes_by_menu(client_id: str) -> dict[str, tuple[str, ...]]:
     for row in ServiceCode.select().where(ServiceCode.client_id == client_id).order_by(ServiceCode.code):
         codes[row.menu_id] = (*codes.get(row.menu_id, ()), row.code)
     return codes
-
-
-def _title(document: dict[str, Any]) -> str:
-    title = document.get("title")
-    return title if isinstance(title, str) else ""
 
 
 def service_code(text: str) -> str:

@@ -18,7 +18,7 @@ from ussd_server.models.incoming import IncomingPayment, waits_for_operators
 from ussd_server.models.keys import KeyUsage
 from ussd_server.models.sending import Delivery, Event, Mail, PendingEvent, Sms
 from ussd_server.models.statements import StatementDifference, is_in_stored_statement
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.senders.messages import SmsFailure
 from ussd_server.services.clients.keys.notices import REFUSED_ELSEWHERE
@@ -135,9 +135,8 @@ def _recent(now: datetime) -> Iterator[Measure]:
 
 def _review(now: datetime) -> Iterator[Measure]:
     """Transactions that need an operator."""
-    waits = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
-    yield Measure("ussd_transactions_in_review", "Transactions that need an operator.", _count(Transaction, waits))
-    longest = Transaction.select(fn.MIN(Transaction.review_opened_at)).where(waits).scalar()
+    yield Measure("ussd_transactions_in_review", "Transactions that need an operator.", _count(Transaction, IN_REVIEW))
+    longest = Transaction.select(fn.MIN(Transaction.review_opened_at)).where(IN_REVIEW).scalar()
     yield Measure("ussd_transactions_longest_review_seconds", "How long the first of them waits.", _since(longest, now))
     held = _count(IncomingPayment, waits_for_operators())
     yield Measure("ussd_incoming_held", "Payments that came by themselves and wait for operators.", held)

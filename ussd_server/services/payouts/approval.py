@@ -113,7 +113,7 @@ class PayoutApproval:
         elif len(earlier) + 1 >= approvals_needed(payout, self._digests):
             _require_money(payout, drafted.total_fee_cents)
         with _refusals_of(payout), long_unit_of_work():
-            # What takes a right from a key or a person locks the client, and sees this approval or is seen by it.
+            # A change that takes a right from a key or a person locks the client too: one of the two sees the other.
             lock_row(Client, payout.client_id)
             row = lock_row(Payout, payout.id)
             if not _must_be_approved(row, context):
@@ -121,14 +121,14 @@ class PayoutApproval:
             require_still_allowed(APPROVE, context, now)
             self._require_as_validated(row, drafted.items_digest)
             _refuse_paid_copies(row)
-            given = [
+            approvals = [
                 *self._holding(row, drafted.total_fee_cents, now),
                 keep_approval(request, context, self._digests, now),
             ]
             row.updated_at = now
-            reason = given[-1].note
-            _require_within_limit(row, drafted.total_fee_cents, given, limit_cents)
-            if len(given) < approvals_needed(row, self._digests):
+            reason = approvals[-1].note
+            _require_within_limit(row, None if is_far else drafted.total_fee_cents, approvals, limit_cents)
+            if len(approvals) < approvals_needed(row, self._digests):
                 row.save()
                 ask_for_approval(row, self._outbox, now)
                 write_audit_event(
@@ -140,8 +140,8 @@ class PayoutApproval:
                 row.total_fee_cents = drafted.total_fee_cents
             else:
                 self._reserve(row, drafted, now)
-            named = [each.total_fee_cents for each in given if each.total_fee_cents is not None]
-            row.approved_fee_cents = named[0] if named else None
+            approved_fees = (each.total_fee_cents for each in approvals if each.total_fee_cents is not None)
+            row.approved_fee_cents = next(approved_fees, None)
             row.status, row.approved_by, row.approved_at = PayoutStatus.APPROVED, caller_id(context), now
             row.key_id, row.counted_key_id, row.key_limit_cents = context.caller.key_id, counted_key_id, limit_cents
             row.due_at = max(now, row.send_at or now)
@@ -154,13 +154,13 @@ class PayoutApproval:
 
     def _holding(self, row: Payout, total_fee_cents: int, now: datetime) -> list[Approval]:
         """The earlier approvals that still hold. Those that named other fees than these are withdrawn."""
-        given = standing(row.id)
-        if not all(map(self._digests.is_as_given, given)):
+        approvals = standing(row.id)
+        if not all(map(self._digests.is_as_given, approvals)):
             log.error("a payout was not approved, because an approval is not what was given", object_id=row.id)
             raise ServiceError(Code.INVALID_REQUEST, "An approval of the payout was edited; cancel the payout")
-        over = [each for each in given if each.total_fee_cents not in (None, total_fee_cents)]
+        over = [each for each in approvals if each.total_fee_cents not in (None, total_fee_cents)]
         end_approvals(over, now)
-        return [each for each in given if each not in over]
+        return [each for each in approvals if each not in over]
 
     def _require_as_validated(self, payout: Payout, items_digest: str) -> None:
         """Raise INVALID_REQUEST when a draft or its rows were changed since the draft was created."""
@@ -231,27 +231,30 @@ def _must_be_approved(payout: Payout, context: RequestContext) -> bool:
             if context.caller.kind is CallerKind.KEY
             else "Insufficient permissions",
         )
-    given = standing(payout.id)
-    has_approved = payout.approved_by == approver or any(each.made_by == approver for each in given)
+    approvals = standing(payout.id)
+    has_approved = payout.approved_by == approver or any(each.made_by == approver for each in approvals)
     if has_approved and payout.status != PayoutStatus.CANCELLED:
         return False
     if payout.status != PayoutStatus.DRAFT:
         raise ServiceError(Code.INVALID_REQUEST, f"The payout is {payout.status} and cannot be approved")
     if not payout.ready_count:
         raise ServiceError(Code.INVALID_REQUEST, "No row of the payout is ready; correct the rows and send them again")
-    require_another_person(payout, given, context)
+    require_another_person(payout, approvals, context)
     return True
 
 
-def _require_within_limit(payout: Payout, fee_cents: int, given: Sequence[Approval], limit_cents: int | None) -> None:
+def _require_within_limit(
+    payout: Payout, fee_cents: int | None, approvals: Sequence[Approval], limit_cents: int | None
+) -> None:
     """Raise DAILY_LIMIT_REACHED when a key that approved a payout could not pay it in a day.
 
-    INVALID_REQUEST where the rows were drafted for another limit, because another approval came between.
+    `fee_cents` None: the payout is reserved later, and its limit is looked at then. INVALID_REQUEST where the rows were
+    drafted for another limit, because another approval came between.
     """
-    lowest_cents = limiting_key(each.key_id for each in given)[1]
+    lowest_cents = limiting_key(each.key_id for each in approvals)[1]
     if lowest_cents is None:
         return
-    if payout.total_amount_cents + fee_cents > lowest_cents:
+    if fee_cents is not None and payout.total_amount_cents + fee_cents > lowest_cents:
         raise daily_limit_reached()
     if limit_cents is None or lowest_cents < limit_cents:
         raise ServiceError(Code.INVALID_REQUEST, "Another approval was given at the same time; approve it again")

@@ -54,25 +54,25 @@ def standing(payout_id: str) -> list[Approval]:
 
 def standing_of(payout_ids: Sequence[str]) -> Mapping[str, list[Approval]]:
     """As `standing`, for several payouts, by their ids."""
-    found: defaultdict[str, list[Approval]] = defaultdict(list)
-    given = Approval.select().where(Approval.payout_id.in_(list(payout_ids)), Approval.withdrawn_at.is_null())
-    for approval in given.order_by(Approval.id):
-        found[approval.payout_id].append(approval)
-    return found
+    by_payout: defaultdict[str, list[Approval]] = defaultdict(list)
+    approvals = Approval.select().where(Approval.payout_id.in_(list(payout_ids)), Approval.withdrawn_at.is_null())
+    for approval in approvals.order_by(Approval.id):
+        by_payout[approval.payout_id].append(approval)
+    return by_payout
 
 
-def approval_views(payout: Payout, given: Sequence[Approval]) -> tuple[ApprovalView, ...]:
+def approval_views(payout: Payout, approvals: Sequence[Approval]) -> tuple[ApprovalView, ...]:
     """The standing approvals of a payout as its client sees them; a version without notes kept the last one only."""
-    if not given and payout.approved_by is not None:
+    if not approvals and payout.approved_by is not None:
         return (ApprovalView(payout.approved_by, payout.approved_at, None),)
-    return tuple(ApprovalView(each.made_by, each.created_at, each.note) for each in given)
+    return tuple(ApprovalView(each.made_by, each.created_at, each.note) for each in approvals)
 
 
-def require_another_person(payout: Payout, given: Sequence[Approval], context: RequestContext) -> None:
+def require_another_person(payout: Payout, approvals: Sequence[Approval], context: RequestContext) -> None:
     """Raise INSUFFICIENT_SCOPE when one person stands behind the caller and an approval that was given before."""
     behind = people_behind(payout.client_id, caller_people(context))
     operators = _looks_of(operators_of(context))
-    for each in given:
+    for each in approvals:
         if (
             each.made_by == caller_id(context)
             or behind & people_behind(payout.client_id, each.people)
@@ -101,9 +101,9 @@ def keep_approval(request: ApprovePayout, context: RequestContext, digests: Payo
     return approval
 
 
-def end_approvals(given: Sequence[Approval], now: datetime) -> None:
+def end_approvals(approvals: Sequence[Approval], now: datetime) -> None:
     """Withdraw approvals. Call in a unit of work with the payout locked."""
-    Approval.update(withdrawn_at=now).where(Approval.id.in_([each.id for each in given])).execute()
+    Approval.update(withdrawn_at=now).where(Approval.id.in_([each.id for each in approvals])).execute()
 
 
 def operators_of(context: RequestContext) -> list[str] | None:

@@ -39,7 +39,7 @@ from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import MAKE, people_behind
 from ussd_server.services.transactions.messages import TransactionType
-from ussd_server.services.transactions.transactions import refuse_operators_name
+from ussd_server.services.transactions.transactions import refuse_operators_reference
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import with_pauses
 from ussd_server.values import iso_milliseconds, national_number, new_id
@@ -85,7 +85,7 @@ class PayoutDrafts:
         if not request.reference:
             raise ServiceError(Code.INVALID_REQUEST, "reference: Missing data for required field.")
         # The payment of a row is named by both references.
-        refuse_operators_name(f"{request.reference}/")
+        refuse_operators_reference(f"{request.reference}/")
         rows = self._read(request)
         digest = _digest_of(rows, request)
         if (known := _find(context.client_id, request.reference)) is not None:

@@ -214,8 +214,8 @@ class PayoutService:
         rows = Payout.select().where(Payout.client_id == context.client_id, Payout.replaced_by.is_null())
         rows = matching(rows, request, Payout.status, Payout.reference)
         rows = of_period(rows, Payout, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens)
-        return Page(payout_views(found), next_cursor)
+        payouts, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens)
+        return Page(payout_views(payouts), next_cursor)
 
     def items(self, request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:
         """A page of a payout's rows in the order of their lines. NOT_FOUND, also for another client's."""
@@ -224,10 +224,9 @@ class PayoutService:
         kind, after = f"payout_items/{payout.id}", 0
         if request.cursor is not None:
             after = int(self._tokens.read_cursor(kind, request.cursor))
-        found = _items(payout, request, after, request.limit + 1, warnings_of(payout))
-        shown = found[: request.limit]
-        next_cursor = self._tokens.cursor(kind, str(shown[-1].line)) if len(found) > request.limit else None
-        return Page(tuple(shown), next_cursor)
+        items = _items(payout, request, after, request.limit + 1, warnings_of(payout))
+        has_next, items = len(items) > request.limit, items[: request.limit]
+        return Page(tuple(items), self._tokens.cursor(kind, str(items[-1].line)) if has_next else None)
 
     def stream_items(self, request: ListPayoutItems, context: RequestContext) -> Iterator[PayoutItemView]:
         """Every row of a payout, of one state or of all. NOT_FOUND, before the first one, also for another client's."""
@@ -322,15 +321,15 @@ def _items(
     if request.name_match is not None:
         is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
         rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
-    found = list(rows)
-    equal = equal_payments(payout, found[0].line, found[-1].line) if found else {}
-    return [item_view(row, ItemState(row.state), _warning(row, warnings, equal)) for row in found]
+    items = list(rows)
+    equal = equal_payments(payout, items[0].line, items[-1].line) if items else {}
+    return [item_view(row, ItemState(row.state), _warning(row, warnings, equal)) for row in items]
 
 
 def _warning(row: Any, warnings: Mapping[str, str], equal: Mapping[int, str]) -> str | None:
     """The warning about a ready row, for its approver."""
-    found = [warnings.get(row.phone_number), equal.get(row.line)] if row.is_ready else []
-    return "; ".join(filter(None, found)) or None
+    sentences = [warnings.get(row.phone_number), equal.get(row.line)] if row.is_ready else []
+    return "; ".join(filter(None, sentences)) or None
 
 
 def _rows_with_states(payout: Payout) -> Any:
@@ -355,8 +354,8 @@ def _further_columns(payout_id: str) -> list[str]:
     rows = PayoutItem.select(PayoutItem.metadata).where(
         PayoutItem.payout_id == payout_id, PayoutItem.metadata.is_null(False)
     )
-    found = with_pauses(rows.order_by(PayoutItem.line))
-    return list(dict.fromkeys(heading for row in found for heading in row.metadata))
+    ordered = with_pauses(rows.order_by(PayoutItem.line))
+    return list(dict.fromkeys(heading for row in ordered for heading in row.metadata))
 
 
 def _cells(row: PayoutItemView, further: Sequence[str]) -> list[object]:
@@ -385,9 +384,9 @@ def _stream(payout: Payout, request: ListPayoutItems) -> Iterator[PayoutItemView
     after = 0
     try:
         warnings = warnings_of(payout)
-        while found := _items(payout, request, after, _ITEMS_OF_STREAM, warnings):
-            yield from found
-            after = found[-1].line
+        while items := _items(payout, request, after, _ITEMS_OF_STREAM, warnings):
+            yield from items
+            after = items[-1].line
     finally:
         # The stream runs after its request has released its database connection.
         release_connection()

@@ -182,12 +182,12 @@ def _further(row: Row, headings: Headings) -> dict[str, str] | None:
     """The cells of columns that payouts do not know, by their headings; those of the result file are left out."""
     known = set(headings.columns.values())
     further = [
-        (heading, place)
-        for place, heading in enumerate(headings.cells)
-        if heading and place not in known and heading_key(heading) not in _KEYS_OF_RESULTS
+        (heading, column)
+        for column, heading in enumerate(headings.cells)
+        if heading and column not in known and heading_key(heading) not in _KEYS_OF_RESULTS
     ]
-    found = {heading[:_LONGEST_FURTHER]: row.cell(place) for heading, place in reversed(further[:_MOST_FURTHER])}
-    return {name: _text(text)[:_LONGEST_FURTHER] for name, text in reversed(found.items()) if text} or None
+    cells = {heading[:_LONGEST_FURTHER]: row.cell(column) for heading, column in reversed(further[:_MOST_FURTHER])}
+    return {name: _text(text)[:_LONGEST_FURTHER] for name, text in reversed(cells.items()) if text} or None
 
 
 def _cut_amount(row: Row, headings: Headings) -> str | None:

@@ -122,36 +122,36 @@ class PayoutSender:
             PayoutItem.payout_id == row.id, PayoutItem.name.is_null(False), PayoutItem.name_match.is_null()
         )
         items = list(unmatched.where(PayoutItem.is_ready).order_by(PayoutItem.line).limit(_NAMES_AT_ONCE))
-        found = {item.line: match for item in items if (match := self._match(item)) is not None}
+        matches = {item.line: match for item in items if (match := self._match(item)) is not None}
         with unit_of_work():
             row = lock_row(Payout, row.id)
             now = self._clock.now()
             end_lease(row)
-            for line, (name_match, registered) in found.items():
+            for line, (name_match, registered) in matches.items():
                 PayoutItem.update(name_match=name_match, registered_name=registered).where(
                     PayoutItem.payout_id == row.id, PayoutItem.line == line
                 ).execute()
             if row.status == PayoutStatus.DRAFT:
-                pause = _TICK_SECONDS if found or not items else _NAMES_AWAY_SECONDS
+                pause = _TICK_SECONDS if matches or not items else _NAMES_AWAY_SECONDS
                 is_wanted = bool(items) and now - row.created_at < _NAMES_WANTED_FOR
                 row.due_at = now + timedelta(seconds=pause) if is_wanted else None
             row.save()
 
     def _match(self, item: Any) -> tuple[NameMatch, str | None] | None:
         """How a name compares, and the registered one; None while its provider cannot be asked."""
-        found = self._names.kept(item.phone_number)
-        if found is None:
+        registration = self._names.kept(item.phone_number)
+        if registration is None:
             if not self._providers.takes_payments(item.provider) or not self._within_pace(item.provider):
                 return None
             try:
-                found = self._names.ask(item.phone_number, _NAME_TIMEOUT_SECONDS)
+                registration = self._names.ask(item.phone_number, _NAME_TIMEOUT_SECONDS)
             except DATABASE_ERRORS:
                 raise
             except Exception as error:
                 # Do not raise it: the other names would never be looked up.
                 log.error("a provider's adapter raised an exception", provider=item.provider, error=trace_of(error))
-                found = Registration()
-        registered = item.name if found.name == ANY_NAME else found.name
+                registration = Registration()
+        registered = item.name if registration.name == ANY_NAME else registration.name
         return compare_names(item.name, registered), registered
 
 

@@ -104,7 +104,7 @@ def require_still_allowed(grant: str, context: RequestContext, now: datetime) ->
 
 
 def withdraw_approvals(
-    row: Payout, given: Sequence[Approval], reason: str, outbox: MailOutbox, context: RequestContext, now: datetime
+    row: Payout, approvals: Sequence[Approval], reason: str, outbox: MailOutbox, context: RequestContext, now: datetime
 ) -> None:
     """Make a payout a draft again without these approvals. Call in a unit of work with the payout locked.
 
@@ -114,7 +114,7 @@ def withdraw_approvals(
     cancelled = cancel_queued(row, now) if row.reserved_at is not None else 0
     if row.reserved_at is not None and not cancelled:
         return
-    end_approvals(given, now)
+    end_approvals(approvals, now)
     row.withdrawal_reason, row.updated_at = reason, now
     end_lease(row)
     if row.reserved_at is not None and cancelled < row.ready_count:
@@ -165,15 +165,17 @@ def _withdraw(
     row: Payout, outbox: MailOutbox, context: RequestContext, now: datetime, alone: Collection[str] = ()
 ) -> None:
     """Withdraw what no longer holds of a payout, which is locked."""
-    given = standing(row.id)
-    faults = {each.made_by: _giver(each.made_by, APPROVE, now).fault or _alone(each.made_by, alone) for each in given}
-    if not given and row.approved_by is not None:
+    approvals = standing(row.id)
+    faults = {
+        each.made_by: _giver(each.made_by, APPROVE, now).fault or _alone(each.made_by, alone) for each in approvals
+    }
+    if not approvals and row.approved_by is not None:
         # An earlier version kept no approvals beside the payout.
         faults[row.approved_by] = _giver(row.approved_by, APPROVE, now).fault or _alone(row.approved_by, alone)
     if row.counted_key_id is not None:
         faults[row.counted_key_id] = faults.get(row.counted_key_id) or lowered_limit(row)
     if row.status in _OPEN and (reason := next(filter(None, faults.values()), None)):
-        withdraw_approvals(row, [each for each in given if faults[each.made_by]], reason, outbox, context, now)
+        withdraw_approvals(row, [each for each in approvals if faults[each.made_by]], reason, outbox, context, now)
     if row.status == PayoutStatus.DRAFT and (maker := _giver(row.created_by, MAKE, now)).is_key and maker.fault:
         end_approvals(standing(row.id), now)
         mark_cancelled(row, now)

@@ -68,7 +68,7 @@ class ReviewPage:
 class EndReview:
     """Request to end the review of a transaction.
 
-    `has_succeeded` settles one without an outcome; None closes the review of one that is final. `reason` is 1 to 200
+    `has_succeeded` sets the outcome; None only closes the review of a transaction that is final. `reason` is 1 to 200
     characters; `by` and `second` are the names of two different people.
     """
 

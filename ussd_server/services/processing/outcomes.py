@@ -51,7 +51,7 @@ def succeed(
     replaced = claim.other if claim.decision is ClaimOutcome.REPLACES else None
     row.same_money_as = replaced.id if replaced else row.same_money_as
     row.late = row.status == TransactionStatus.FAILED
-    # Locked before any account, in the order in which the creation of a refund locks.
+    # Lock the collection before any account, as the creation of a refund does (no deadlock).
     original = lock_row(Transaction, row.refund_of) if row.type == TransactionType.REFUND else None
     if row.type == TransactionType.COLLECTION:
         legs = _legs_of_collection(row)
@@ -76,7 +76,7 @@ def succeed(
 
 
 def _contest(row: Transaction, claim: ClaimResult, now: datetime) -> None:
-    """Leave a transaction without its money until two operators have said whether another payment has it."""
+    """Move no money and stop processing, until two operators decide in a review whether another payment has it."""
     row.due_at = None
     row.contested_id = claim.other.id if claim.other else None
     if claim.reason:
@@ -94,7 +94,7 @@ def fail(
 ) -> None:
     """Set a transaction to failed and release its money. Call inside a unit of work, with the row locked.
 
-    `next_check_at` is when the provider is enquired once more whether it still reports the failure.
+    `next_check_at` is when the worker queries the provider once more, whether it still reports the failure.
     """
     holds = holds_of(row.id)
     if holds:
@@ -102,7 +102,7 @@ def fail(
     row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, next_check_at
     close_review(row, REVIEW_SILENT, now)
     if source is not Source.OPERATOR and has_contest(row):
-        # Its provider took back that the payment succeeded: there is no money that another payment could have.
+        # The provider now reports failure after success: there is no money that another payment could have.
         row.review_closed_at, row.contested_id = now, None
     row.save()
     append_change(row, source, now, replace(detail, code=str(why)))
@@ -110,8 +110,7 @@ def fail(
 
 def open_review(row: Transaction, reason: str, now: datetime) -> None:
     """Open a review of a transaction for operators. Call inside a unit of work."""
-    is_open = row.review_opened_at is not None and row.review_closed_at is None
-    if not is_open or row.review_reason != reason:
+    if not row.is_in_review or row.review_reason != reason:
         row.review_reason, row.review_opened_at, row.review_closed_at = reason, now, None
         write_transaction_event(row, "transaction.needs_review", now)
 

@@ -84,13 +84,13 @@ class PaymentProcessor:
         if paused := [name for name, until in self._paused_until.items() if now < until]:
             due &= Transaction.provider.not_in(paused)
         if self._gate.is_held:
-            # Payments that may have been sent are enquired; nothing is sent.
+            # Query payments that may have been sent; send nothing.
             due &= Transaction.asked_at.is_null(False)
         rows = Transaction.select().where(due).order_by(Transaction.due_at).limit(limit)
         return self._leases.claim(rows, _LEASE_SECONDS)
 
     def advance(self, claimed: Transaction) -> None:
-        """Advance a claimed transaction one step: ask its provider, or enquire, and apply the outcome.
+        """Advance a claimed transaction one step: send it or query its status, and apply the outcome.
 
         Does nothing when the lease of `claimed` has ended: another worker has the transaction, or will claim it.
         """
@@ -113,10 +113,10 @@ class PaymentProcessor:
             row = still_leased(claimed)
             if row is None or self._is_stopped(row):
                 return
-            asks = self._mark_asked(row)
+            is_sent = self._mark_asked(row)
         payment = _payment(row)
         called_at = self._clock.now()
-        if asks:
+        if is_sent:
             source = Source.SUBMIT
             self._at_kill_point("ask.recorded")
             answer, took_ms = self._call(provider, "ask", provider.send, payment)
@@ -136,7 +136,7 @@ class PaymentProcessor:
         log.warning("a payment was not sent, because its sender was revoked", reason=fault)
         end_lease(row)
         row.updated_at = now
-        # A payment whose commit the database lost may have been sent under this name: it is enquired once.
+        # The database may have lost the commit of an earlier request under this reference: query the status once.
         check_at = now + timedelta(seconds=SLOW_POLL_SECONDS)
         fail(row, FailureCode.CANCELLED, Source.SUBMIT, now, ChangeDetail(note=fault), check_at)
         return True
@@ -145,7 +145,7 @@ class PaymentProcessor:
         """Record that the payment is sent once the unit of work is committed. The row is locked.
 
         Returns False when an earlier request may have been sent, when the payment is final, and during a review: the
-        caller then enquires.
+        caller then queries the status.
         """
         now = self._clock.now()
         if row.asked_at is not None or row.status not in UNFINISHED or row.review_opened_at is not None:
@@ -161,7 +161,7 @@ class PaymentProcessor:
         return True
 
     def _sends_plain(self, row: Transaction) -> bool:
-        """Whether the provider gets our name for a new payment without hyphens.
+        """Whether the provider gets the reference of a new payment without hyphens.
 
         Not while a worker of an earlier version runs: it would query the payment under the other form, not find it, and
         send it again.
@@ -185,10 +185,10 @@ class PaymentProcessor:
             log.error("a provider's adapter raised an exception", provider=provider.name, error=trace_of(error))
             answer = ProviderAnswer(Outcome.UNKNOWN)
         took_ms = round((time.monotonic() - began_at) * 1000)
-        said = {"provider": provider.name, "kind": kind, "outcome": answer.outcome, "took_ms": took_ms}
+        facts = {"provider": provider.name, "kind": kind, "outcome": answer.outcome, "took_ms": took_ms}
         if answer.is_unclear:
-            said["reason"] = answer.reason
-        log.info("a provider was called", **said)
+            facts["reason"] = answer.reason
+        log.info("a provider was called", **facts)
         self._count_call(provider.name, kind, answer, took_ms)
         return answer, took_ms
 
@@ -204,7 +204,7 @@ class PaymentProcessor:
     ) -> None:
         """Apply an answer: state, money and event in one unit of work. The same answer twice has one effect.
 
-        `called_at` is when the call to the provider began. A slow worker may conclude long after it, and "not found"
+        `called_at` is when the call to the provider began. A slow worker may apply it long after, and "not found"
         proves nothing about a request that was sent after `called_at`.
         `lease_token` is the one under which the provider was called, None for a row without a lease. If the row's token
         is now different, another worker took over or a callback arrived. Then the row's schedule stays as it is, unless
@@ -228,12 +228,12 @@ class PaymentProcessor:
                 row.provider_receipt = answer.receipt
             if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
                 if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
-                    # An enquiry that was not sent says nothing about the payment. Nor does a request that was not sent,
-                    # when another worker may have sent its own since.
+                    # A status query that was not sent says nothing about the payment. Nor does a request that was not
+                    # sent, if another worker may have sent its own since.
                     answer = ProviderAnswer(Outcome.UNKNOWN)
                 apply_answer(row, pace, answer, source, called_at, now, detail, self._receipts)
             else:
-                # Succeeded, or reversed since: there is nothing more to enquire.
+                # Succeeded, or reversed since: nothing is left to query.
                 row.due_at = None
                 if answer.outcome is Outcome.SUCCEEDED and answer.provider_transaction_id:
                     self._learn_receipt(row, answer.provider_transaction_id, now)
@@ -255,27 +255,27 @@ class PaymentProcessor:
             take_receipt(row, claim, receipt, WayIn.ENQUIRY, now)
 
     def bring_forward(self, provider_reference: str) -> bool:
-        """Make a payment's next enquiry due at once, because its provider sent a callback; return whether it changed.
+        """Make a payment's next status query due now, because its provider sent a callback. Returns whether it was not.
 
         Changes nothing for a reference that no payment has, and for a payment that succeeded, was never sent, or is due
         and not claimed.
         """
         now = self._clock.now()
-        waits = (
+        is_waiting = (
             (Transaction.provider_reference == provider_reference)
             & Transaction.status.in_([*UNFINISHED, TransactionStatus.FAILED])
             & Transaction.asked_at.is_null(False)
             & (Transaction.due_at.is_null() | (Transaction.due_at > now) | Transaction.leased_until.is_null(False))
         )
-        if not Transaction.select(Transaction.id).where(waits).exists():
+        if not Transaction.select(Transaction.id).where(is_waiting).exists():
             return False
-        # The answer of an enquiry under way may be older than the callback: its lease ends here, and a second is made.
+        # The answer to a query under way may be older than the callback: end its lease, so that a second query follows.
         forward = Transaction.update(due_at=now, due_source=Source.CALLBACK, leased_until=None, lease_token=None)
-        count: int = forward.where(waits).execute()
+        count: int = forward.where(is_waiting).execute()
         return count > 0
 
     def _advance_without_provider(self, claimed: Transaction) -> None:
-        """Fail a payment that was not sent, some time after its provider was switched off; wait with any other."""
+        """Handle a payment whose provider is switched off: fail it after a while if it was never sent, else wait."""
         with unit_of_work():
             row = still_leased(claimed)
             if row is None:
@@ -285,9 +285,9 @@ class PaymentProcessor:
             waited = now - waits_since(row)
             was_never_sent = _was_never_sent(row)
             if row.status not in UNFINISHED:
-                # A failure waits for the enquiry that confirms it.
-                waits = now - row.completed_at < timedelta(seconds=_WAIT_WITHOUT_PROVIDER_SECONDS)
-                row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS) if waits else None
+                # A failure waits for the status query that confirms it.
+                still_waits = now - row.completed_at < timedelta(seconds=_WAIT_WITHOUT_PROVIDER_SECONDS)
+                row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS) if still_waits else None
             elif was_never_sent and row.payout_id is not None:
                 row.due_at = QUEUED_UNTIL
             elif was_never_sent and waited > timedelta(seconds=UNREACHABLE_SECONDS):
@@ -307,14 +307,14 @@ class PaymentProcessor:
 
 
 class CallbackService:
-    """Receives callbacks of providers. Their content is not trusted; they only bring our own enquiry forward."""
+    """Receives callbacks of providers. Their content is not trusted; they only bring our own status query forward."""
 
     def __init__(self, runtime: Runtime, processor: PaymentProcessor) -> None:
         self._tokens, self._providers, self._wake_worker = runtime.tokens, runtime.providers, runtime.wake_up.send
         self._processor = processor
 
     def receive(self, callback: Callback) -> None:
-        """Make the enquiry about the payment that a callback names due now. Repeated and late callbacks do no harm.
+        """Make the status query of the payment in a callback due now. Repeated and late callbacks do no harm.
 
         Raises NOT_FOUND for an unknown path. The sender learns nothing else, not even whether the payment exists.
         """
@@ -353,11 +353,11 @@ def _detail(row: Transaction, answer: ProviderAnswer, source: Source, took_ms: i
 
 
 def _payment(row: Transaction) -> PaymentOrder:
-    assert row.provider_reference is not None, "only a payment with a provider is settled"
+    assert row.provider_reference is not None, "only a payment with a provider is sent"
     assert row.phone_number is not None
     original = find_row(Transaction, row.refund_of) if row.refund_of else None
-    # The provider has no request of ours for what a payer began.
-    requested = original if original and original.origin != Origin.PAYER else None
+    # If a payer began the collection, the provider has no request of ours to refer to.
+    our_collection = original if original and original.origin != Origin.PAYER else None
     return PaymentOrder(
         transaction_id=row.id,
         provider_reference=row.sent_reference or row.provider_reference,
@@ -367,6 +367,6 @@ def _payment(row: Transaction) -> PaymentOrder:
         currency=row.currency,
         note=row.description or "",
         asked_at=row.asked_at,
-        original_provider_reference=requested.provider_reference if requested else None,
+        original_provider_reference=our_collection.provider_reference if our_collection else None,
         original_provider_transaction_id=original.provider_transaction_id if original else None,
     )

@@ -27,7 +27,7 @@ from ussd_server.values import written_amount
 # A payment that could not be sent for this long fails: the client should not wait for a provider that is away.
 UNREACHABLE_SECONDS = 60
 UNAVAILABLE_RETRY_SECONDS = 5
-# A payment under review for a silent provider is still enquired about: a late answer makes the decision unnecessary.
+# A payment under review for a silent provider is still queried: a late answer makes the decision unnecessary.
 SLOW_POLL_SECONDS = 3600
 _MOST_ASKS = 3
 
@@ -72,14 +72,14 @@ def apply_answer(
         case Outcome.NOT_SENT if row.status == TransactionStatus.SUBMITTED:
             _after_not_sent(row, pace, source, now, detail)
         case Outcome.NOT_SENT:
-            # An earlier request may have left: the payment is enquired about, and in the end goes to review.
+            # An earlier request may have left: query the status; in the end the payment goes to review.
             row.ask_attempts -= 1
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
         case Outcome.NOT_FOUND if _is_lost(row, pace, called_at):
             # The provider never received it, so sending it again under the same reference cannot pay twice.
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
             if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
-                # Without `asked_at` the next step sends the request instead of enquiring.
+                # Without `asked_at` the next step sends the request instead of a status query.
                 row.asked_at, row.due_at = None, now
         case Outcome.NOT_FOUND if row.status == TransactionStatus.PENDING:
             # A provider may not find a payment that it has just accepted.
@@ -93,8 +93,8 @@ def waits_since(row: Transaction) -> datetime:
 
     A row of a payout may be in the queue for days before it is sent.
     """
-    began_at: datetime = (row.asked_at if row.payout_id is not None else None) or row.created_at
-    return began_at
+    sent_at: datetime | None = row.asked_at if row.payout_id is not None else None
+    return sent_at or row.created_at
 
 
 def _wait_on(
@@ -105,13 +105,13 @@ def _wait_on(
     now: datetime,
     detail: ChangeDetail,
 ) -> None:
-    """Enquire again at the provider's pace; after `give_up_after` seconds an operator must review the payment."""
+    """Query the status again at the provider's pace; after `give_up_after` seconds an operator must review it."""
     is_silent_for_long = now - waits_since(row) > timedelta(seconds=pace.give_up_after)
     # `checks` counts the call that was just answered, so it is 1 at least.
     delay = pace.delays[min(row.checks, len(pace.delays)) - 1]
     if is_silent_for_long:
         delay = max(delay, SLOW_POLL_SECONDS)
-    # Up to a tenth earlier or later, so that payments created together are not enquired about together.
+    # Up to a tenth earlier or later, so that payments created together are not queried together.
     row.due_at = now + timedelta(seconds=delay * random.uniform(0.9, 1.1))  # noqa: S311
     if row.status != status:
         row.status = status
@@ -129,7 +129,7 @@ def _after_not_sent(
     if row.payout_id is not None:
         row.due_at = QUEUED_UNTIL
     elif now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
-        # If the database lost this payment once, it may have been sent under the same name: enquire.
+        # If the database lost this payment once, it may have been sent under the same reference: query it.
         next_check_at = now + timedelta(seconds=pace.late_check_after)
         fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now, detail, next_check_at)
     else:
@@ -137,7 +137,7 @@ def _after_not_sent(
 
 
 def _apply_after_failure(row: Transaction, pace: PollingSchedule, outcome: Outcome, now: datetime) -> None:
-    """Apply an enquiry after a failure: the provider confirms the failure, retracts it, or does not know."""
+    """Apply the answer to a status query after a failure: confirmed, retracted, or unknown."""
     late_check_at = row.completed_at + timedelta(seconds=pace.late_check_after)
     is_early = now - row.completed_at < timedelta(seconds=pace.give_up_after)
     is_retracted = row.review_reason == REVIEW_RETRACTED and row.review_closed_at is None
@@ -147,7 +147,7 @@ def _apply_after_failure(row: Transaction, pace: PollingSchedule, outcome: Outco
             # The reservation was released already, and the money may still move: open a review.
             open_review(row, REVIEW_RETRACTED, now)
     else:
-        # A callback may have brought this enquiry forward; the scheduled one is made as well.
+        # A callback may have brought this query forward; the scheduled one is made as well.
         row.due_at = late_check_at if now < late_check_at else None
         close_review(row, REVIEW_RETRACTED, now)
 

@@ -1,15 +1,16 @@
-"""Review: transactions that an operator must check, and how two people settle them."""
+"""Reviews: transactions that an operator must check, and how two people end a review."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.services.gates.receipts import WayIn, name_each_other
+from ussd_server.services.gates.receipts import WayIn, mark_as_same_money
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.processing.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
@@ -23,13 +24,11 @@ from ussd_server.services.transactions.messages import (
     ChangeDetail,
     Source,
     TransactionStatus,
-    TransactionView,
 )
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 
-_IS_OPEN = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
 _MOST_COUNTED = 10_000
 
 
@@ -43,14 +42,12 @@ class ReviewService:
     def list(self, context: RequestContext) -> tuple[ReviewItem, ...]:
         """Every open review, the one that has waited longest first."""
         context.require_operator()
-        rows = Transaction.select().where(_IS_OPEN).order_by(Transaction.review_opened_at, Transaction.id)
-        found = list(rows)
-        return tuple(map(_item_of, found, views_of(found)))
+        return _items_of(list(_open_reviews()))
 
     def page(self, request: ListReviews, context: RequestContext) -> ReviewPage:
         """A page of the same list. INVALID_REQUEST for an `after` that was never on the list."""
         context.require_operator()
-        rows = Transaction.select().where(_IS_OPEN).order_by(Transaction.review_opened_at, Transaction.id)
+        rows = _open_reviews()
         if request.after is not None:
             last = Transaction.get_or_none(Transaction.id == request.after) if is_id(request.after) else None
             if last is None or last.review_opened_at is None:
@@ -58,15 +55,16 @@ class ReviewService:
             opened_at = last.review_opened_at
             is_behind = (Transaction.review_opened_at > opened_at) | (Transaction.id > last.id)
             rows = rows.where(Transaction.review_opened_at >= opened_at, is_behind)
-        found = list(rows.limit(request.limit + 1))
-        shown = found[: request.limit]
-        items = tuple(map(_item_of, shown, views_of(shown)))
-        return ReviewPage(items, shown[-1].id if len(found) > request.limit else None)
+        # One more than the page has, to know whether another page follows.
+        transactions = list(rows.limit(request.limit + 1))
+        has_next = len(transactions) > request.limit
+        items = _items_of(transactions[: request.limit])
+        return ReviewPage(items, items[-1].transaction.transaction_id if has_next else None)
 
     def count(self, context: RequestContext) -> int:
         """How many reviews are open, 10,000 at most."""
         context.require_operator()
-        return int(Transaction.select(Transaction.id).where(_IS_OPEN).limit(_MOST_COUNTED).count())
+        return int(Transaction.select(Transaction.id).where(IN_REVIEW).limit(_MOST_COUNTED).count())
 
     def show(self, id_or_reference: str, context: RequestContext, client_id: str | None = None) -> ReviewHistory:
         """Any transaction of any client, or of one, with its status history.
@@ -77,21 +75,22 @@ class ReviewService:
         return _with_history(find_any(id_or_reference, client_id))
 
     def end(self, request: EndReview, context: RequestContext) -> ReviewHistory:
-        """Settle or close an open review: state, money, event and audit trail in one unit of work.
+        """End an open review: state, money, event and audit trail in one unit of work.
 
-        A transaction without an outcome must be settled; one that failed can be settled as succeeded; one that
-        succeeded can only be closed. Raises INVALID_REQUEST for anything else, for a transaction that is not on the
-        list, and unless two different people are named with a reason. Raises TRANSACTION_NOT_FOUND.
-        Where another payment may have the same money, nothing moves: the review goes on about that, and settling it
-        again says that it is other money.
+        A transaction without an outcome must be set to succeeded or failed. One that failed can be set to succeeded;
+        of one that succeeded, the review can only be closed. Raises INVALID_REQUEST for anything else, for a
+        transaction that is not on the list, and unless two different people are named with a reason. Raises
+        TRANSACTION_NOT_FOUND.
+        If another payment may have the same money, no money moves and the review stays open with that as its reason.
+        Ending it again as succeeded confirms that it is other money.
         """
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
             row, now = self.require_open(request.transaction_id, request.has_succeeded, context), self._clock.now()
             if request.has_succeeded is None:
-                name_each_other(row, now)
-            elif not self._settle(row, request.has_succeeded, WayIn.REVIEW, request.reason, now):
+                mark_as_same_money(row, now)
+            elif not self._set_outcome(row, request.has_succeeded, WayIn.REVIEW, request.reason, now):
                 # The review is about another payment now, which these two people have not seen.
                 return _with_history(row)
             row.review_closed_at = now
@@ -100,13 +99,13 @@ class ReviewService:
         return _with_history(row)
 
     def require_open(self, transaction_id: str, has_succeeded: bool | None, context: RequestContext) -> Transaction:
-        """The transaction of an open review, locked, which can end so. Raises as `end`."""
+        """The transaction of an open review, locked, whose review can end with this outcome. Raises as `end`."""
         context.require_operator()
         row = find_any(transaction_id, locked=True)
-        if row.review_opened_at is None or row.review_closed_at is not None:
+        if not row.is_in_review:
             raise ServiceError(Code.INVALID_REQUEST, "The transaction is not on the review list")
         if has_succeeded is not None:
-            _require_settleable(row, has_succeeded)
+            _require_outcome_allowed(row, has_succeeded)
         elif row.completed_at is None:
             raise ServiceError(Code.INVALID_REQUEST, "The outcome is still unknown; settle it as one or the other")
         return row
@@ -123,28 +122,28 @@ class ReviewService:
         with unit_of_work():
             row, now = find_any(request.transaction_id, locked=True), self._clock.now()
             row.provider_transaction_id = row.provider_transaction_id or provider_transaction_id
-            if not self._settle(row, True, WayIn.STATEMENT, request.reason, now):
+            if not self._set_outcome(row, True, WayIn.STATEMENT, request.reason, now):
                 return _with_history(row)
             if row.review_opened_at is not None:
                 row.review_closed_at = row.review_closed_at or now
             _note(row, request, names, "transaction.settled", context, now)
         return _with_history(row)
 
-    def _settle(self, row: Transaction, has_succeeded: bool, way: WayIn, reason: str, now: datetime) -> bool:
-        """Settle a transaction. Returns False if another payment may have the money: its review stays open for that."""
-        _require_settleable(row, has_succeeded)
+    def _set_outcome(self, row: Transaction, has_succeeded: bool, way: WayIn, reason: str, now: datetime) -> bool:
+        """Set a transaction to succeeded or failed. Returns False, with the review open, if other money contests it."""
+        _require_outcome_allowed(row, has_succeeded)
         end_lease(row)
         if has_succeeded:
             return succeed(row, Source.OPERATOR, now, self._receipts, ChangeDetail(note=reason), way)
-        name_each_other(row, now)
+        mark_as_same_money(row, now)
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:
-            # Operators may be wrong too, so the provider is enquired once more.
+            # Operators may be wrong too: query the provider once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
         return True
 
 
-def _require_settleable(row: Transaction, has_succeeded: bool) -> None:
+def _require_outcome_allowed(row: Transaction, has_succeeded: bool) -> None:
     if row.status in SUCCESSFUL:
         raise ServiceError(Code.INVALID_REQUEST, "The transaction has succeeded; its review can only be closed")
     if row.status == TransactionStatus.FAILED and not has_succeeded:
@@ -162,14 +161,18 @@ def _note(
 
 
 def _with_history(row: Transaction) -> ReviewHistory:
-    return ReviewHistory(view_with_history(row), **_reviewed(row))
+    return ReviewHistory(view_with_history(row), **_review_fields(row))
 
 
-def _item_of(row: Transaction, view: TransactionView) -> ReviewItem:
-    return ReviewItem(view, **_reviewed(row))
+def _open_reviews() -> Any:
+    return Transaction.select().where(IN_REVIEW).order_by(Transaction.review_opened_at, Transaction.id)
 
 
-def _reviewed(row: Transaction) -> dict[str, Any]:
+def _items_of(rows: Sequence[Transaction]) -> tuple[ReviewItem, ...]:
+    return tuple(ReviewItem(view, **_review_fields(row)) for row, view in zip(rows, views_of(rows), strict=True))
+
+
+def _review_fields(row: Transaction) -> dict[str, Any]:
     return {
         "client_id": row.client_id,
         "reason": row.review_reason,

@@ -36,13 +36,13 @@ class SubscriberNames:
         provider = self._providers.get(name or "")
         if provider is None or self._providers.is_away(provider.name):
             return Registration()
-        found = provider.look_up(phone_number, timeout_seconds)
-        if found.is_registered is not None:
-            answer = {"name": found.name, "asked_at": self._clock.now()}
+        registration = provider.look_up(phone_number, timeout_seconds)
+        if registration.is_registered is not None:
+            answer = {"name": registration.name, "asked_at": self._clock.now()}
             kept = SubscriberName.insert(provider=provider.name, phone_number=phone_number, **answer)
             key = [SubscriberName.provider, SubscriberName.phone_number]
             kept.on_conflict(conflict_target=key, update=answer).execute()
-        return found
+        return registration
 
     def read(self, phone_number: str, timeout_seconds: float) -> str | None:
         """The name, from the last day or from the provider; None for a number without one."""

@@ -9,7 +9,6 @@ from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.statements import ClosedDay, ProviderStatement, StatementDay, StatementState
 from ussd_server.models.transactions import Transaction
@@ -29,7 +28,7 @@ from ussd_server.services.reconciliation.messages import (
 )
 from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA, bounds_of_day, kampala_day, new_id, written_amount
+from ussd_server.values import KAMPALA, bounds_of_day, new_id, written_amount
 from ussd_server.wire import view_of_row
 
 _DAYS_LISTED = 31
@@ -101,16 +100,10 @@ class DayService:
         return _covered(request) is None and not _has_payments(request, self._clock.now()) and not _has_lines(request)
 
     def list(self, context: RequestContext) -> tuple[DayState, ...]:
-        """The past 31 days of each provider that is switched on, newest first, and which of them are closed.
-
-        Days before the first client are left out.
-        """
+        """The past 31 days of each provider that is switched on, newest first, and which of them are closed."""
         context.require_operator()
         today = self._clock.now().astimezone(KAMPALA).date()
-        oldest = Client.select(Client.created_at).order_by(Client.created_at).first()
-        first = kampala_day(oldest.created_at) if oldest else today.isoformat()
-        past = ((today - timedelta(days=back)).isoformat() for back in range(1, _DAYS_LISTED + 1))
-        days = [each for each in past if each >= first]
+        days = [(today - timedelta(days=back)).isoformat() for back in range(1, _DAYS_LISTED + 1)]
         closed = {(row.provider, row.day): _view(row) for row in ClosedDay.select().where(ClosedDay.day.in_(days))}
         names = sorted({*(each.name for each in self._providers), *(provider for provider, _ in closed)})
         return tuple(DayState(day, name, closed.get((name, day))) for day in days for name in names)

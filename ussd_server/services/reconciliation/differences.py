@@ -125,12 +125,12 @@ class DifferenceService:
             rows = rows.where(StatementDifference.verdict == request.verdict)
         if request.cursor is not None:
             rows = rows.where(DifferenceInStatement.id > self._tokens.read_cursor(kind, request.cursor))
-        places = list(rows.order_by(DifferenceInStatement.id).limit(request.limit + 1))
-        shown = places[: request.limit]
-        named = StatementDifference.select().where(StatementDifference.id.in_([place.difference_id for place in shown]))
-        by_id = {row.id: row for row in named}
-        cursor = self._tokens.cursor(kind, shown[-1].id) if len(places) > request.limit else None
-        return Page(_views([by_id[place.difference_id] for place in shown]), cursor)
+        entries = list(rows.order_by(DifferenceInStatement.id).limit(request.limit + 1))
+        has_next, entries = len(entries) > request.limit, entries[: request.limit]
+        ids = [entry.difference_id for entry in entries]
+        by_id = {row.id: row for row in StatementDifference.select().where(StatementDifference.id.in_(ids))}
+        cursor = self._tokens.cursor(kind, entries[-1].id) if has_next else None
+        return Page(_views([by_id[each] for each in ids]), cursor)
 
 
 def _open() -> Any:

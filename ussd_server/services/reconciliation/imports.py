@@ -291,13 +291,13 @@ def _remove_some(statement_id: str) -> int:
 
 
 def _rows(differences: Iterator[ComparedLine], statement: ProviderStatement) -> Iterator[dict[str, object]]:
-    seen: Counter[bytes] = Counter()
+    occurrences: Counter[bytes] = Counter()
     for compared in differences:
         names = _names_of(compared, statement.provider)
         short = hashlib.blake2b(names, digest_size=8).digest()
         # A line that is there twice is two differences.
-        seen[short] += 1
-        key = names if seen[short] == 1 else names + str(seen[short]).encode()
+        occurrences[short] += 1
+        key = names if occurrences[short] == 1 else names + str(occurrences[short]).encode()
         values = asdict(compared)
         del values["is_difference"]
         yield values | {

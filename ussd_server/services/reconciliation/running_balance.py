@@ -93,10 +93,10 @@ class _Way:
         """The line of the first break, 0 without one."""
         return self.first_break.line if self.first_break else 0
 
-    def _note_break(self, line: ProviderLine, expected: int, found: int) -> None:
+    def _note_break(self, line: ProviderLine, expected_cents: int, shown_cents: int) -> None:
         self.breaks += 1
         if self.first_break is None:
-            self.first_break = BalanceBreak(line.line, expected, found)
+            self.first_break = BalanceBreak(line.line, expected_cents, shown_cents)
 
     def _begin_run(self, line: ProviderLine, opening: int, closing: int) -> None:
         # One more than the most shows that there are too many.
@@ -108,23 +108,23 @@ class _Forwards(_Way):
     """The oldest line comes first. `_expected` are the balances before the next line."""
 
     def follow(self, line: ProviderLine) -> None:
-        changes, found = _changes(line, self._charges), line.balance_cents
+        changes, balance_cents = _changes(line, self._charges), line.balance_cents
         expected = tuple(before + change for before in self._expected for change in changes)
-        if found is None:
+        if balance_cents is None:
             # The balance of a later line shows whether this one was counted.
             self._expected = expected if len(changes) == 1 else ()
             if self._expected:
                 self.runs[-1].extend(line.at)
                 self.runs[-1].closing_cents = self._expected[0]
             return
-        if found in expected:
+        if balance_cents in expected:
             self.runs[-1].extend(line.at)
-            self.runs[-1].closing_cents = found
+            self.runs[-1].closing_cents = balance_cents
         else:
             if expected:
-                self._note_break(line, expected[0], found)
-            self._begin_run(line, found - changes[0], found)
-        self._expected = (found,)
+                self._note_break(line, expected[0], balance_cents)
+            self._begin_run(line, balance_cents - changes[0], balance_cents)
+        self._expected = (balance_cents,)
 
 
 class _Backwards(_Way):
@@ -133,21 +133,21 @@ class _Backwards(_Way):
     is_backwards = True
 
     def follow(self, line: ProviderLine) -> None:
-        changes, found = _changes(line, self._charges), line.balance_cents
-        if found is None:
+        changes, balance_cents = _changes(line, self._charges), line.balance_cents
+        if balance_cents is None:
             self._expected = tuple(each - changes[0] for each in self._expected) if len(changes) == 1 else ()
             if self._expected:
                 self.runs[-1].extend(line.at)
                 self.runs[-1].opening_cents = self._expected[0]
             return
-        before = tuple(found - change for change in changes)
-        if found in self._expected:
+        before = tuple(balance_cents - change for change in changes)
+        if balance_cents in self._expected:
             self.runs[-1].extend(line.at)
             self.runs[-1].opening_cents = before[0]
         else:
             if self._expected:
-                self._note_break(line, self._expected[0], found)
-            self._begin_run(line, before[0], found)
+                self._note_break(line, self._expected[0], balance_cents)
+            self._begin_run(line, before[0], balance_cents)
         self._expected = before
 
 

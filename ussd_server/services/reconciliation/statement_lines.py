@@ -289,12 +289,9 @@ class StatementReader:
 
     def _money(self, row: Row, field: StatementField) -> CellAmount | None:
         """The amount of a column in the conventions of the file; None for an empty cell."""
-        text = self._text(row, field)
-        if text in ("", "-"):
-            return None
-        amount = read_amount(text)
+        amount = self._amount_in(row, field, "amount")
         if amount is None:
-            self._refuse(row, field, f"the amount {text[:40]!r} cannot be read.")
+            return None
         self._check_currency(row, field, amount.currency)
         self._check_currency(row, StatementField.CURRENCY, self._text(row, StatementField.CURRENCY) or None)
         check_thousands(self.table, row, field, amount, self._conventions)
@@ -302,13 +299,17 @@ class StatementReader:
 
     def _cents(self, row: Row, field: StatementField) -> int | None:
         """The signed amount of a column that not every line has."""
+        amount = self._amount_in(row, field, field)
+        return None if amount is None else amount.cents
+
+    def _amount_in(self, row: Row, field: StatementField, title: str) -> CellAmount | None:
         text = self._text(row, field)
         if text in ("", "-"):
             return None
         amount = read_amount(text)
         if amount is None:
-            self._refuse(row, field, f"the {field} {text[:40]!r} cannot be read.")
-        return amount.cents
+            self._refuse(row, field, f"the {title} {text[:40]!r} cannot be read.")
+        return amount
 
     def _check_currency(self, row: Row, field: StatementField, currency: str | None) -> None:
         if currency is not None and currency.upper() != self._currency:

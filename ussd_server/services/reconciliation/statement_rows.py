@@ -37,7 +37,7 @@ class StatementTable:
     """
 
     def __init__(self, known: StatementFormat, layouts: Layouts, columns: Mapping[str, str] | None = None) -> None:
-        """`columns` are headings by field, in place of every known heading."""
+        """`columns` are headings by field, instead of all known headings."""
         self.known = known
         self._layouts = {} if columns else layouts
         self._names: Names = {field.value: names for field, names in known.headings.items()}
@@ -89,25 +89,25 @@ class StatementTable:
         """Refuse a file whose headings are there twice, or that has a line above them."""
         keys = [heading_key(cell) for cell in self.headings.cells]
         for field in _SINGLE:
-            place = self.headings.columns.get(field)
-            if place is not None and keys.count(keys[place]) > 1:
-                heading = self.headings.cells[place]
-                raise SpreadsheetError(f"the heading {heading} is there twice.", line=above[-1].line, column=place)
-        place = self.headings.columns[StatementField.DATE]
+            column = self.headings.columns.get(field)
+            if column is not None and keys.count(keys[column]) > 1:
+                heading = self.headings.cells[column]
+                raise SpreadsheetError(f"the heading {heading} is there twice.", line=above[-1].line, column=column)
+        column = self.headings.columns[StatementField.DATE]
         for row in above:
             for index in row.broken:
                 if any(map(str.isdigit, row.cells[index])):
                     self._refuse_break(row, index)
-            if self._is_date(row.cell(place)) and len(row.cells) >= self.headings.width:
+            if self._is_date(row.cell(column)) and len(row.cells) >= self.headings.width:
                 self.refuse(row, None, "the row is above the headings.")
 
     def _is_line(self, row: Row) -> bool:
         first, dated = row.cells[0], self.text(row, StatementField.DATE)
-        place = self.headings.columns[StatementField.DATE]
+        column = self.headings.columns[StatementField.DATE]
         for index in row.broken:
-            if index != place:
+            if index != column:
                 self._refuse_break(row, index)
-        if dated[:1].isalpha() and heading_key(dated) == heading_key(self.headings.cells[place]):
+        if dated[:1].isalpha() and heading_key(dated) == heading_key(self.headings.cells[column]):
             return False
         is_short = len(row.cells) < self.headings.width and not self._may_end_early
         if is_short and len(row.cells) == 1 and any(map(str.isdigit, first)):
@@ -137,8 +137,8 @@ class StatementTable:
             return True
         return heading_key(self.text(row, StatementField.STATUS)) in self.known.statuses
 
-    def _fields_at(self, place: int) -> set[StatementField]:
-        return {StatementField(field) for field, column in self.headings.columns.items() if column == place}
+    def _fields_at(self, column: int) -> set[StatementField]:
+        return {StatementField(field) for field, index in self.headings.columns.items() if index == column}
 
     def _is_longer(self, row: Row) -> bool:
         return len(row.cells) > self.headings.width
@@ -146,9 +146,9 @@ class StatementTable:
     def _refuse_length(self, row: Row) -> NoReturn:
         self.refuse(row, None, f"the row has {len(row.cells)} cells, and {self.headings.width} headings.")
 
-    def _refuse_break(self, row: Row, place: int) -> NoReturn:
+    def _refuse_break(self, row: Row, column: int) -> NoReturn:
         sentence = "the cell has more than one line; perhaps a quotation mark is missing or too many."
-        raise SpreadsheetError(sentence, line=row.line, column=place)
+        raise SpreadsheetError(sentence, line=row.line, column=column)
 
 
 def lacks_columns(fields: Collection[str]) -> bool:

@@ -58,9 +58,9 @@ class RequestLogService:
         columns = (ApiRequest.key_id, ApiRequest.status, ApiRequest.code, ApiRequest.path, ApiRequest.request_id)
         rows = matching(rows, request, *columns)
         rows = of_period(rows, ApiRequest, request.from_at, request.to_at)
-        found, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens, self._replica)
-        people = _people_of(found)
-        return Page(tuple(view_of_row(RequestView, row, person=people.get(row.user_id)) for row in found), cursor)
+        requests, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens, self._replica)
+        people = _people_of(requests)
+        return Page(tuple(view_of_row(RequestView, row, person=people.get(row.user_id)) for row in requests), cursor)
 
     def get(self, request_id: str, context: RequestContext) -> RequestDetail:
         """The newest request with this id, with its body where it was refused. NOT_FOUND."""
@@ -119,11 +119,11 @@ class RequestLogService:
         rows = KeyUsage.select(KeyUsage.key_id, KeyUsage.last_at, KeyUsage.last_address).where(
             KeyUsage.key_id.in_(list(key_ids)), KeyUsage.day >= self._days_ago(1), KeyUsage.code.not_in(_NO_USE)
         )
-        found: dict[str, tuple[datetime, str]] = {}
+        latest: dict[str, tuple[datetime, str]] = {}
         for row in rows:
-            seen = (row.last_at, row.last_address)
-            found[row.key_id] = max(seen, found.get(row.key_id, seen))
-        return found
+            call = (row.last_at, row.last_address)
+            latest[row.key_id] = max(call, latest.get(row.key_id, call))
+        return latest
 
     def _days_ago(self, days: int) -> str:
         """The day in Kampala so many days ago."""

@@ -45,11 +45,10 @@ def transaction_hit(row: Transaction, client: str | None, *, for_subscriber: boo
     (view,) = views_of([row])
     if for_subscriber:
         view = replace(view, fee_cents=0)
-    is_in_review = row.review_opened_at is not None and row.review_closed_at is None
     party = gettext(" of %(number)s", number=view.phone_number) if view.phone_number else ""
     kind, amount = gettext(view.type.value).capitalize(), written_amount(view.amount_cents)
     title = f"{kind} {view.reference}: {amount}{party}, {gettext(view.status)}"
-    sentence = explain(view, is_in_review=is_in_review, is_unsent=is_unsent(row))
+    sentence = explain(view, is_in_review=row.is_in_review, is_unsent=is_unsent(row))
     return SearchHit("transaction", row.id, client, title, sentence, row.created_at)
 
 

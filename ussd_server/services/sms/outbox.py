@@ -93,8 +93,8 @@ class SmsService:
         rows = Sms.select().where(Sms.client_id == context.client_id)
         rows = matching(rows, request, Sms.status, Sms.phone_number)
         rows = of_period(rows, Sms, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, Sms, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, found)), next_cursor)
+        messages, next_cursor = page_of(rows, Sms, request.cursor, request.limit, self._tokens)
+        return Page(tuple(map(_view, messages)), next_cursor)
 
 
 def _view(row: Sms) -> SmsView:

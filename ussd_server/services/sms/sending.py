@@ -55,7 +55,7 @@ class SmsSending:
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` messages that are due to this caller; give their ids.
 
-        The clients with due messages share the places, so that the many messages of one delay no other.
+        The clients with due messages share `limit`, so that the many messages of one delay no other.
         """
         if self._sender is None or not limit:
             return []
@@ -64,8 +64,8 @@ class SmsSending:
         clients = [row.id for row in waiting]
         random.shuffle(clients)
         chosen: list[str] = []
-        for place, client_id in enumerate(clients[:limit]):
-            share = -(-(limit - len(chosen)) // (len(clients) - place))
+        for index, client_id in enumerate(clients[:limit]):
+            share = -(-(limit - len(chosen)) // (len(clients) - index))
             oldest = Sms.select(Sms.id).where(Sms.client_id == client_id, due).order_by(Sms.due_at).limit(share)
             chosen += [row.id for row in self._leases.claim(oldest, _LEASE_SECONDS)]
         return chosen

@@ -40,13 +40,12 @@ class SubscriberHistoryService:
         before = None if request.cursor is None else self._tokens.read_cursor(kind, request.cursor)
         may_see = {Transaction: True, UssdSession: context.may("ussd:read"), Sms: context.may("messages:read")}
         tables = [table for table, may in may_see.items() if may]
-        found = [row for table in tables for row in _newest(table, number, before, request.limit + 1, context)]
-        found.sort(key=lambda row: str(row.id), reverse=True)
-        shown = found[: request.limit]
-        doubled = _doubled([row for row in shown if isinstance(row, Transaction)])
-        items = tuple(_entry(row, row.id in doubled) for row in shown)
-        is_last = len(found) <= request.limit
-        return History(items, None if is_last else self._tokens.cursor(kind, shown[-1].id))
+        rows = [row for table in tables for row in _newest(table, number, before, request.limit + 1, context)]
+        rows.sort(key=lambda row: str(row.id), reverse=True)
+        has_next, rows = len(rows) > request.limit, rows[: request.limit]
+        doubled = _doubled([row for row in rows if isinstance(row, Transaction)])
+        items = tuple(_entry(row, row.id in doubled) for row in rows)
+        return History(items, self._tokens.cursor(kind, rows[-1].id) if has_next else None)
 
 
 def _newest(table: Any, number: str, before: str | None, limit: int, context: RequestContext) -> Sequence[Any]:
@@ -87,12 +86,12 @@ def _is_double(row: Transaction, other: Transaction) -> bool:
 
 def _entry(row: Any, possible_double: bool) -> HistoryEntry:
     if isinstance(row, Transaction):
-        found, amount_cents = transaction_hit(row, None, for_subscriber=True), row.amount_cents
+        hit, amount_cents = transaction_hit(row, None, for_subscriber=True), row.amount_cents
         kind = "refund" if row.type == TransactionType.REFUND else "payment"
     elif isinstance(row, Sms):
-        kind, found, amount_cents = "message", message_hit(row, None), None
+        kind, hit, amount_cents = "message", message_hit(row, None), None
     else:
-        kind, found, amount_cents = "session", session_hit(row, None), None
+        kind, hit, amount_cents = "session", session_hit(row, None), None
     return HistoryEntry(
-        kind, row.id, row.created_at, found.title, found.sentence, amount_cents, row.status, possible_double
+        kind, row.id, row.created_at, hit.title, hit.sentence, amount_cents, row.status, possible_double
     )

@@ -56,17 +56,17 @@ WRONG_REFERENCE_KEY = (
 )
 _NUMBERS_AT_ONCE = 50
 
-# Digests are kept for ever, so this form never changes.
-_DIGESTED = json.JSONEncoder(sort_keys=True, default=str).encode
+# Digests are stored for ever, so this encoding never changes.
+_encode_content = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 @dataclass(frozen=True, slots=True)
 class RequestIdentity:
-    """What identifies a request: reference, idempotency key, or USSD step. A repeat has one of these, and the digest.
+    """The keys of a request (reference, idempotency key, USSD step) and its digest. A repeat has a key and the digest.
 
     `menu_step` is that of `CreateTransaction`; `step_number` is 1 for the first payment of this step, 2 for the next.
-    `content` are those of its fields that are columns too: a refusal names the ones that differ. Deposits have
-    references of their own: the operator and a client may use the same one.
+    `content` holds the fields that are also columns: a refusal lists those that differ. Deposits have references of
+    their own: the operator and a client may use the same one.
     """
 
     client_id: str
@@ -83,7 +83,7 @@ class RequestIdentity:
 
 def digest_of(content: dict[str, object]) -> str:
     """SHA-256 of a request's content, to recognise a repeat."""
-    return hashlib.sha256(_DIGESTED(content).encode()).hexdigest()
+    return hashlib.sha256(_encode_content(content).encode()).hexdigest()
 
 
 class DraftColumns(TypedDict, total=False):
@@ -110,11 +110,11 @@ class DraftColumns(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a new transaction is to be: its amount, its other columns, and what becomes of its money at once.
+    """A transaction to create: its amount, its other columns, and the money that is reserved or moved at once.
 
-    `holds` reserves the amount on the first account for the second, `moves` pays it to the second; the transaction's
-    own account pays the fee. Neither: the money moves later. Due now by default. `made_by` None: its name is read from
-    the database.
+    `holds` and `moves` are two accounts: `holds` reserves the amount on the first for the second, `moves` pays it to
+    the second; the transaction's own account pays the fee. Neither: the money moves later. `due_at` None: due now.
+    `made_by` None: the creator reads the maker's name from the database.
     """
 
     amount_cents: int
@@ -126,6 +126,7 @@ class Plan:
 
 
 Within = Callable[[Transaction], AbstractContextManager[None]]
+"""Opens the unit of work in which a new transaction, its argument, is inserted."""
 
 
 class TransactionCreator:
@@ -150,10 +151,10 @@ class TransactionCreator:
         transaction depends on and writes what belongs to it. `sending` is what the gate admitted (`SendingGate.admit`),
         for every type that takes money from the client, and only for these.
 
-        Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when an account has
-        too little available, DAILY_LIMIT_REACHED when the key may not pay that much more today, SERVICE_UNAVAILABLE for
-        clients while money is held, what the gate refuses, the refusal that is handed over as `plan`, and what `within`
-        raises; nothing is inserted then. A repeat gets its transaction whatever would refuse it now.
+        Raises IDEMPOTENCY_KEY_REUSED when a key of the request belongs to another one, INSUFFICIENT_BALANCE when an
+        account has too little available, DAILY_LIMIT_REACHED when the API key may not pay that much more today,
+        SERVICE_UNAVAILABLE for clients while money is held, what the gate raises, the error passed as `plan`, and what
+        `within` raises; nothing is inserted then. A repeat gets its transaction, even if it would be refused now.
         """
         assert (sending is None) == (identity.type not in MONEY_OUT), "money leaves by a way that the gate knows"
         while True:
@@ -168,8 +169,8 @@ class TransactionCreator:
             except AnotherFeeError:
                 self.fees.forget(identity.client_id, identity.type)
             except (ServiceError, IntegrityError, OverdraftError, DailyLimitError) as refusal:
-                # Few requests are repeats, so names are looked up only now: the database refuses every repeat by them.
-                repeated = find_repeated(identity, self._clock.now())
+                # Few requests are repeats, so the keys are looked up only after a refusal: they are unique columns.
+                repeated = _find_repeated(identity, self._clock.now())
                 if repeated is not None:
                     return CreatedTransaction(views_of([repeated])[0], replayed=True)
                 match refusal:
@@ -182,15 +183,15 @@ class TransactionCreator:
                     case DailyLimitError():
                         raise daily_limit_reached() from None
                     case IntegrityError():
-                        # Another payment of the same step has its name at the provider.
-                        numbered = self._references.next_at_place(identity)
-                        assert numbered != identity, "a constraint refused a transaction that has no twin"
-                        identity = numbered
+                        # Another payment of the same menu step has this provider reference.
+                        next_identity = self._references.with_next_step_number(identity)
+                        assert next_identity != identity, "a constraint refused a transaction that has no twin"
+                        identity = next_identity
 
     def draft(self, identity: RequestIdentity, plan: Plan) -> Draft:
-        """The row and the legs of a plan, with its fee and, where a provider moves the money, its name there."""
+        """The row and the legs of a plan, with the fee and, if a provider moves the money, the provider reference."""
         now, columns = self._clock.now(), plan.columns
-        name = self._references.of_request(identity) if columns.get("provider") else None
+        provider_reference = self._references.of_request(identity) if columns.get("provider") else None
         terms = self.fees.find(identity.client_id, identity.type)
         row = Transaction(__no_default__=True)
         row.__data__ |= {
@@ -213,7 +214,7 @@ class TransactionCreator:
             "updated_at": now,
             "due_at": plan.due_at or now,
             "due_source": Source.POLL,
-            "provider_reference": name,
+            "provider_reference": provider_reference,
             "traceparent": current_traceparent(),
             "origin": Origin.USSD if identity.session_id else Origin.CLIENT,
         } | columns
@@ -225,7 +226,7 @@ class TransactionCreator:
         return Draft(row, terms, plan.made_by or makers_of([row])[row.id], legs)
 
     def _insert(self, draft: Draft, source: Source, within: Within | None) -> TransactionView:
-        """Raises OverdraftError, AnotherFeeError, and IntegrityError for a name that is taken."""
+        """Raises OverdraftError, DailyLimitError, AnotherFeeError, and IntegrityError for a key that is taken."""
         batch, view = batch_of(draft, source)
         if within is None:
             # The caller that wrote the batch wakes the worker for all transactions in it.
@@ -249,73 +250,71 @@ def daily_limit_reached() -> ServiceError:
 def _write_batches(batches: Sequence[Batch]) -> None:
     assert not database.in_transaction(), "a caller must not get a result whose commit is still to come"
     # Sort to lock in the same order everywhere, so that two groups cannot deadlock.
-    batches = sorted(batches, key=_first_name)
+    batches = sorted(batches, key=_lock_order)
     write_batch(batches[0] if len(batches) == 1 else merged(batches))
 
 
-def _first_name(batch: Batch) -> tuple[str, str]:
+def _lock_order(batch: Batch) -> tuple[str, str]:
     (row,) = batch.transactions
     return row["client_id"], row["reference"]
 
 
-def find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | None:
-    """The transaction that was created before under one of the names; binds the request's idempotency key to it.
+def _find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | None:
+    """The transaction that an equal request created before; binds the request's idempotency key to it.
 
-    Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else.
+    Raises IDEMPOTENCY_KEY_REUSED when a key of the request belongs to another one.
     """
     key = identity.idempotency_key
-    bound: IdempotencyKey | None = None
-    if key is not None:
-        bound = _BOUND.first(IdempotencyKey, client_id=identity.client_id, key=key)
-    found = (_NAMED_DEPOSIT if identity.type is TransactionType.DEPOSIT else _NAMED).rows(
+    bound_key = None if key is None else _BOUND_KEY.first(IdempotencyKey, client_id=identity.client_id, key=key)
+    rows = (_DEPOSIT_BY_KEYS if identity.type is TransactionType.DEPOSIT else _PAYMENT_BY_KEYS).rows(
         Transaction,
         client_id=identity.client_id,
         reference=identity.reference,
         idempotency_key=key,
         session_id=identity.session_id,
         confirmation=identity.confirmation,
-        bound_id=bound and bound.transaction_id,
+        bound_id=bound_key and bound_key.transaction_id,
     )
-    if not found:
+    if not rows:
         return None
-    if len(found) > 1 or not _is_same_request(found[0], identity):
-        raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, _why_refused(found, identity))
-    row: Transaction = found[0]
-    if key is not None and bound is None and row.idempotency_key != key:
+    row: Transaction = rows[0]
+    if len(rows) > 1 or not _is_same_request(row, identity):
+        raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, _why_refused(rows, identity))
+    if key is not None and bound_key is None and row.idempotency_key != key:
         try:
             IdempotencyKey.insert(
                 client_id=identity.client_id, key=key, transaction_id=row.id, created_at=now
             ).execute()
         except IntegrityError:
             # Another call has bound the key since the look-up, to this transaction or to another one.
-            return find_repeated(identity, now)
+            return _find_repeated(identity, now)
     return row
 
 
 def _is_same_request(row: Transaction, identity: RequestIdentity) -> bool:
     if row.request_digest != RECOVERED:
         return bool(row.request_digest == identity.digest)
-    known = [name for name in ("amount_cents", "phone_number", "refund_of") if name in identity.content]
-    return row.type == identity.type and all(getattr(row, name) == identity.content[name] for name in known)
+    columns = [name for name in ("amount_cents", "phone_number", "refund_of") if name in identity.content]
+    return row.type == identity.type and all(getattr(row, name) == identity.content[name] for name in columns)
 
 
-def _why_refused(found: Sequence[Transaction], identity: RequestIdentity) -> str:
-    """Why a name was refused: the transactions that have it, and the fields in which the only one differs."""
+def _why_refused(rows: Sequence[Transaction], identity: RequestIdentity) -> str:
+    """The message of IDEMPOTENCY_KEY_REUSED: the transactions that have the keys; of a single one, what differs."""
     message = "The reference or idempotency key was used for a different request"
-    if len(found) > 1:
-        return f"{message}: of the transactions {' and '.join(row.id for row in found)}"
-    (row,) = found
-    given = {**identity.content, "reference": identity.reference}
-    differing = [name.removesuffix("_cents") for name, value in given.items() if getattr(row, name) != value]
-    named = f", with another {', '.join(sorted(differing))}" if differing else ""
-    return f"{message}: of transaction {row.id}{named}"
+    if len(rows) > 1:
+        return f"{message}: of the transactions {' and '.join(row.id for row in rows)}"
+    (row,) = rows
+    requested = {**identity.content, "reference": identity.reference}
+    differing = [name.removesuffix("_cents") for name, value in requested.items() if getattr(row, name) != value]
+    difference = f", with another {', '.join(sorted(differing))}" if differing else ""
+    return f"{message}: of transaction {row.id}{difference}"
 
 
-def _named(kind: Any) -> Query:
-    """Transactions under any of a client's names; a name that is null matches none."""
+def _by_keys(of_type: Any) -> Query:
+    """Select the transactions that have any key of a request, null matches none; `of_type` restricts the reference."""
     return Transaction.select().where(
         Transaction.client_id == param(Transaction.client_id),
-        ((Transaction.reference == param(Transaction.reference)) & kind)
+        ((Transaction.reference == param(Transaction.reference)) & of_type)
         | (Transaction.idempotency_key == param(Transaction.idempotency_key))
         | (Transaction.id == param(Transaction.id, "bound_id"))
         | (
@@ -325,13 +324,13 @@ def _named(kind: Any) -> Query:
     )
 
 
-_BOUND = CompiledQuery(
+_BOUND_KEY = CompiledQuery(
     lambda: IdempotencyKey.select().where(
         IdempotencyKey.client_id == param(IdempotencyKey.client_id), IdempotencyKey.key == param(IdempotencyKey.key)
     )
 )
-_NAMED = CompiledQuery(lambda: _named(Transaction.type != TransactionType.DEPOSIT))
-_NAMED_DEPOSIT = CompiledQuery(lambda: _named(Transaction.type == TransactionType.DEPOSIT))
+_PAYMENT_BY_KEYS = CompiledQuery(lambda: _by_keys(Transaction.type != TransactionType.DEPOSIT))
+_DEPOSIT_BY_KEYS = CompiledQuery(lambda: _by_keys(Transaction.type == TransactionType.DEPOSIT))
 
 
 class ProviderReferences:
@@ -353,48 +352,49 @@ class ProviderReferences:
 
     def of_reference(self, client_id: str, kind: TransactionType, reference: str) -> str:
         """The provider reference of a payment, refund or payout row: its `reference` is unique for the client."""
-        return self._derived(client_id, kind, "reference", reference)
+        return self._derive(client_id, kind, "reference", reference)
 
     def of_menu_step(self, client_id: str, kind: TransactionType, menu_step: Sequence[str], number: int) -> str:
-        """The provider reference of a payment by USSD: `number` counts the payments of one `menu_step`."""
-        return self._derived(client_id, kind, "place", *menu_step, str(number))
+        """The provider reference of a payment by USSD: `number` counts the payments of one `menu_step`, from 1."""
+        # "place" is in the references that providers keep, so it never changes.
+        return self._derive(client_id, kind, "place", *menu_step, str(number))
 
-    def next_at_place(self, identity: RequestIdentity) -> RequestIdentity:
-        """The request with the first number of its step that no transaction has; unchanged when it has no place.
+    def with_next_step_number(self, identity: RequestIdentity) -> RequestIdentity:
+        """The request with the first `step_number` that no transaction has; unchanged when it has no menu step.
 
-        Costs one query for every 50 payments there.
+        Costs one query for every 50 payments of the step.
         """
         if identity.menu_step is None:
             return identity
         for first in count(1, _NUMBERS_AT_ONCE):
-            numbers = {
+            number_by_reference = {
                 self.of_menu_step(identity.client_id, identity.type, identity.menu_step, number): number
                 for number in range(first, first + _NUMBERS_AT_ONCE)
             }
             used = Transaction.select(Transaction.provider_reference).where(
-                Transaction.provider_reference.in_(list(numbers))
+                Transaction.provider_reference.in_(list(number_by_reference))
             )
-            free = numbers.keys() - {row.provider_reference for row in used}
+            free = number_by_reference.keys() - {row.provider_reference for row in used}
             if free:
-                return replace(identity, step_number=min(numbers[each] for each in free))
+                return replace(identity, step_number=min(number_by_reference[each] for each in free))
         raise AssertionError("numbers do not end")
 
     def verify(self) -> None:
-        """Raise SERVICE_UNAVAILABLE unless the key is the one that this database's payments were made with.
+        """Raise SERVICE_UNAVAILABLE unless the reference key is the one that this database's payments were made with.
 
-        The first key that is used with a database becomes its key.
+        The first reference key that is used with a database is kept as its own, by a check value.
         """
         if self._is_verified:
             return
-        mine = self._keyring.reference_check_value
-        if (kept := kept_check_value()) is None:
-            ReferenceKey.insert(id=1, check_value=mine).on_conflict_ignore().execute()
-            kept = kept_check_value()
-        if kept != mine:
+        check_value = self._keyring.reference_check_value
+        if (kept_value := kept_check_value()) is None:
+            ReferenceKey.insert(id=1, check_value=check_value).on_conflict_ignore().execute()
+            kept_value = kept_check_value()
+        if kept_value != check_value:
             log.error("the reference key is not that of this database: no payment is created")
             raise ServiceError(Code.SERVICE_UNAVAILABLE, WRONG_REFERENCE_KEY, retry_after_seconds=60)
         self._is_verified = True
 
-    def _derived(self, client_id: str, kind: TransactionType, *name: str) -> str:
+    def _derive(self, client_id: str, kind: TransactionType, *key: str) -> str:
         self.verify()
-        return self._keyring.derived_uuid(json.dumps(["provider-reference", client_id, str(kind), *name]))
+        return self._keyring.derived_uuid(json.dumps(["provider-reference", client_id, str(kind), *key]))

@@ -39,8 +39,8 @@ from ussd_server.wire import view_of_row, writer
 
 
 def _next_change() -> Query:
-    names = ("transaction_id", "client_id", "status", "source", "detail", "provider_call", "created_at")
-    values = {field: param(field) for field in map(StatusChange._meta.fields.get, names)}
+    columns = ("transaction_id", "client_id", "status", "source", "detail", "provider_call", "created_at")
+    values = {field: param(field) for field in map(StatusChange._meta.fields.get, columns)}
     newest = StatusChange.select(fn.COALESCE(fn.MAX(StatusChange.sequence), 0) + 1).where(
         StatusChange.transaction_id == param(StatusChange.transaction_id)
     )
@@ -149,7 +149,7 @@ def rows_of_change(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The rows of the last change of a transaction's status, and of its event, to be inserted with those of others.
 
-    The sequences are the places of the two among the changes and the events of the transaction, from 1.
+    The sequences number the changes and the events of a transaction, from 1.
     """
     common = {"client_id": client_id, "created_at": iso_milliseconds(view.updated_at)}
     change = common | {
@@ -180,7 +180,7 @@ def write_batch(batch: Batch) -> None:
     """Write a batch, all of it or nothing, as a transaction of its own or in the unit of work that is open.
 
     The database takes it as one document (`database/schema/postgres/batches.sql`): one round trip to PostgreSQL.
-    Raises OverdraftError, DailyLimitError, AnotherFeeError, and IntegrityError for a name that is taken.
+    Raises OverdraftError, DailyLimitError, AnotherFeeError, and IntegrityError for a key that is taken.
     """
     with named_refusals():
         dialect().record_transactions(orjson.dumps(batch).decode(), _COLUMNS)
@@ -223,8 +223,7 @@ def view_with_history(row: Transaction) -> TransactionHistory:
     """A transaction with its status history and an explanation of where its money is."""
     values = _beside_columns(row, makers_of([row])[row.id], _refunded_cents([row]).get(row.id, 0))
     view = view_of_row(TransactionHistory, row, **values, explanation="", events=_history_of(row))
-    is_in_review = row.review_opened_at is not None and row.review_closed_at is None
-    return replace(view, explanation=explain(view, is_in_review=is_in_review, is_unsent=is_unsent(row)))
+    return replace(view, explanation=explain(view, is_in_review=row.is_in_review, is_unsent=is_unsent(row)))
 
 
 def is_unsent(row: Transaction) -> bool:

@@ -100,12 +100,12 @@ def _menus_of(versions: Collection[tuple[str, int]]) -> dict[str, MadeBy]:
         or_, ((MenuVersion.menu_id == menu_id) & (MenuVersion.version == version) for menu_id, version in versions)
     )
     title = SQL(dialect().json_value("document", "'title'", "text")).alias("title")
-    found: Any = (
+    menus: Any = (
         MenuVersion.select(MenuVersion.menu_id, MenuVersion.version, Menu.name, title)
         .join(Menu, on=(Menu.id == MenuVersion.menu_id))
         .where(is_wanted)
     )
     return {
         f"{menu_id}/{version}": MadeBy(MakerKind.MENU, name, title or None)
-        for menu_id, version, name, title in found.tuples()
+        for menu_id, version, name, title in menus.tuples()
     }

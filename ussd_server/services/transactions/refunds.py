@@ -11,7 +11,7 @@ from typing import Any
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import WayOut
@@ -37,7 +37,7 @@ from ussd_server.services.transactions.transactions import (
     find_any,
     find_transaction,
     known_maker,
-    refuse_operators_name,
+    refuse_operators_reference,
     require_reference,
 )
 from ussd_server.status import Code, ServiceError
@@ -45,14 +45,9 @@ from ussd_server.values import is_id
 
 _MOST_LISTED = 100
 # A failed refund may still succeed while its provider is queried once more or an operator reviews it.
-_MAY_STILL_SUCCEED = (Transaction.status == TransactionStatus.FAILED) & (
-    Transaction.due_at.is_null(False)
-    | (Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null())
-)
+_MAY_STILL_SUCCEED = (Transaction.status == TransactionStatus.FAILED) & (Transaction.due_at.is_null(False) | IN_REVIEW)
 _IS_GIVEN_BACK = Transaction.status.in_([*UNFINISHED, TransactionStatus.SUCCEEDED]) | _MAY_STILL_SUCCEED
-
-
-_LATER_NUMBER = re.compile(r"-([2-9]|[1-9][0-9]{1,3})")
+_LATER_NUMBER = r"(?:-([2-9]|[1-9][0-9]{1,3}))?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ class RefundService:
         """
         if context.caller.kind is CallerKind.TOKEN:
             require_reason(request.reason or "")
-        refuse_operators_name(request.reference)
+        refuse_operators_reference(request.reference)
         created = self._create(request, context, _Details(request.reason))
         return self._transactions.wait_until_final(created, request.wait, context)
 
@@ -229,12 +224,12 @@ def left_of(original: Transaction) -> int:
 
 def _digest(original_id: str, amount_cents: int | None, reference: str, reason: object = None) -> str:
     # Digests are kept for ever: those of refunds without a reason stay as they were.
-    given = {} if reason is None else {"reason": reason}
-    return digest_of({"refund_of": original_id, "amount_cents": amount_cents, "reference": reference} | given)
+    content: dict[str, object] = {"refund_of": original_id, "amount_cents": amount_cents, "reference": reference}
+    return digest_of(content if reason is None else content | {"reason": reason})
 
 
 def _counted_reference(original: Transaction, number: int) -> str:
-    """The name of a refund by operators. The provider's reference of the collection outlasts a restore, its id not."""
+    """The reference of a refund by operators, made of the provider reference: it outlasts a restore, an id does not."""
     return f"{OPERATOR_REFUND}{original.provider_reference or original.id}" + (f"-{number}" if number > 1 else "")
 
 
@@ -243,14 +238,10 @@ def _next_number(original: Transaction) -> int:
 
 
 def _counted_refunds(original: Transaction) -> list[tuple[Transaction, int]]:
-    """The refunds of a collection whose references count them, with their numbers."""
-    first = _counted_reference(original, 1)
-    counted = []
-    for row in Transaction.select().where(Transaction.refund_of == original.id):
-        is_first, later = row.reference == first, _LATER_NUMBER.fullmatch(row.reference, len(first))
-        if is_first or (later and row.reference.startswith(first)):
-            counted.append((row, int(later[1]) if later else 1))
-    return counted
+    """The refunds of a collection by operators, each with the number in its reference."""
+    reference = re.compile(re.escape(_counted_reference(original, 1)) + _LATER_NUMBER)
+    refunds = Transaction.select().where(Transaction.refund_of == original.id)
+    return [(row, int(match[1] or 1)) for row in refunds if (match := reference.fullmatch(row.reference))]
 
 
 def _refuse_equal(original: Transaction, amount_cents: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Transactions as clients see them: creation, reading, and waiting for a change. Settlement advances them."""
+"""Transactions as clients see them: creating, reading, waiting for a change. `services/processing` advances them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class TransactionService:
         """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.
 
         Waits for its outcome where the request says so. A refusal inserts nothing.
-        Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when the account
+        Raises IDEMPOTENCY_KEY_REUSED when a key of it belongs to another request, INSUFFICIENT_BALANCE when the account
         here is too low, DAILY_LIMIT_REACHED when the key may not pay that much more today, INVALID_AMOUNT for what the
         provider cannot move, INVALID_REQUEST for a `callback_url` that may not be called and for a reference of the
         operators, TRANSACTION_FAILED when the provider is away, INSUFFICIENT_SCOPE for what the gate refuses.
@@ -113,7 +113,7 @@ class TransactionService:
             way = WayOut.PAYMENT if request.menu is None else WayOut.MENU
             sending = self._creator.gate.admit(way, context, request.menu)
         _refuse_contradictions(request)
-        refuse_operators_name(request.reference)
+        refuse_operators_reference(request.reference)
         content = {name: getattr(request, name) for name in _DIGESTED}
         content |= {name: value for name in _DIGESTED_UNLESS_NULL if (value := getattr(request, name)) is not None}
         identity = RequestIdentity(
@@ -150,8 +150,8 @@ class TransactionService:
         context.require("transactions:read")
         row = find_transaction(request.transaction_id, context)
         if request.wait and row.completed_at is None:
-            seen = row.status
-            row = self._watch(row.id, context.client_id, request.wait, lambda row: row.status != seen)
+            status = row.status
+            row = self._watch(row.id, context.client_id, request.wait, lambda row: row.status != status)
         return view_with_history(row)
 
     def list(self, request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
@@ -208,16 +208,16 @@ class TransactionService:
             of_receipt = Transaction.select(Transaction.id).where(with_receipt | Transaction.id.in_(claimed))
             rows = rows.where(Transaction.id.in_(of_receipt))
         if request.reference is not None:
-            named = Transaction.select(Transaction.id).where(
+            with_reference = Transaction.select(Transaction.id).where(
                 Transaction.client_id == context.client_id, Transaction.reference == request.reference
             )
             # By the ids, because SQLite would read all of the client's rows in order to find one or two.
-            rows = rows.where(Transaction.id.in_(named))
+            rows = rows.where(Transaction.id.in_(with_reference))
         rows = of_period(rows, Transaction, request.from_at, request.to_at)
         # A client that asks for a reference wants to know whether its request arrived.
         replica = self._replica if request.reference is None else None
-        found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, replica)
-        return Page(views_of(found), next_cursor)
+        transactions, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, replica)
+        return Page(views_of(transactions), next_cursor)
 
     def _watch(
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]
@@ -250,7 +250,7 @@ def find_transaction(transaction_id: str, context: RequestContext) -> Transactio
     return row
 
 
-def refuse_operators_name(reference: str) -> None:
+def refuse_operators_reference(reference: str) -> None:
     """Raise INVALID_REQUEST for a client's reference that a transaction of the operators could get later."""
     for prefix in _OPERATORS:
         if reference.startswith(prefix):
@@ -274,22 +274,22 @@ def find_any(id_or_reference: str, client_id: str | None = None, *, locked: bool
 
     Raises TRANSACTION_NOT_FOUND, and INVALID_REQUEST for a reference that several transactions have.
     """
-    found: list[Transaction] = []
+    rows: list[Transaction] = []
     if is_id(id_or_reference):
-        rows = Transaction.select().where(Transaction.id == id_or_reference)
-        found = [row for row in (for_update(rows) if locked else rows) if client_id in (None, row.client_id)]
-    if not found and not locked:
+        by_id = Transaction.select().where(Transaction.id == id_or_reference)
+        rows = [row for row in (for_update(by_id) if locked else by_id) if client_id in (None, row.client_id)]
+    if not rows and not locked:
         client_ids = [client_id] if client_id else [client.id for client in Client.select(Client.id)]
         for each in client_ids:
-            found += list(
+            rows += list(
                 Transaction.select().where(Transaction.client_id == each, Transaction.reference == id_or_reference)
             )
-    if not found:
+    if not rows:
         raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
-    if len(found) > 1:
-        listed = ", ".join(f"{row.id} of client {row.client_id}" for row in found[:5])
+    if len(rows) > 1:
+        listed = ", ".join(f"{row.id} of client {row.client_id}" for row in rows[:5])
         raise ServiceError(Code.INVALID_REQUEST, f"Several transactions have this reference: {listed}")
-    return found[0]
+    return rows[0]
 
 
 def _is_made_by_key(key_id: str, client_id: str) -> Any:

@@ -104,8 +104,8 @@ class UssdService:
         rows = UssdSession.select().where(UssdSession.client_id == context.client_id)
         rows = matching(rows, request, UssdSession.status, UssdSession.phone_number, UssdSession.service_code)
         rows = of_period(rows, UssdSession, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens, self._replica)
-        return Page(tuple(map(view_of, found)), next_cursor)
+        sessions, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens, self._replica)
+        return Page(tuple(map(view_of, sessions)), next_cursor)
 
     def count_open(self, context: RequestContext) -> int:
         """How many sessions of the client are open, 10,000 at most."""

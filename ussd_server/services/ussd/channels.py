@@ -83,7 +83,7 @@ class ChannelService:
                 sealed = self._vault.encrypt(request.smpp.password, "", channel_id)
                 SmppLink.create(id=channel_id, **link_columns(request.smpp, sealed))
             write_audit_event("channel.created", context, now, client_id=row.client_id, object_id=row.id)
-        return self._view(row)
+        return replace(self._view(row), smpp_url=request.smpp.url if request.smpp else None)
 
     def list(self, context: RequestContext) -> tuple[ChannelView, ...]:
         """Return every channel with its path or its binds, oldest first."""

@@ -187,19 +187,19 @@ class GatewayService:
     def _find_session(self, phone_step: PhoneStep) -> UssdSession | None:
         """The last session under the gateway's session id; raises when the channel is closed or the client disabled."""
         step, channel = phone_step.step, phone_step.channel
-        names = (channel.channel_id, step.provider_session_id, step.phone_number)
+        keys = (channel.channel_id, step.provider_session_id, step.phone_number)
         if step.kind is StepKind.BEGIN:
-            found = self._dials.find(*names, phone_step.code, channel.client_id, phone_step.input.received_at)
+            lookup = self._dials.find(*keys, phone_step.code, channel.client_id, phone_step.input.received_at)
         else:
-            found = find_session(*names)
-        if not found.channel_is_active:
+            lookup = find_session(*keys)
+        if not lookup.channel_is_active:
             raise ChannelClosedError
-        phone_step.target = found.target
-        if found.row is not None:
-            if not found.client_is_active:
+        phone_step.target = lookup.target
+        if lookup.row is not None:
+            if not lookup.client_is_active:
                 raise NoScreenError
-            _prepare_error_screen(phone_step, found.row)
-        return found.row
+            _prepare_error_screen(phone_step, lookup.row)
+        return lookup.row
 
     def _answer_as_read(
         self, row: UssdSession | None, known_turn: int | None, phone_step: PhoneStep

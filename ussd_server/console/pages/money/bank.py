@@ -33,6 +33,8 @@ _SETTLED_COLUMNS = (
     Column("status", "Status", "status"),
     Column("bank_account", "Bank account"),
     Column("bank_reference", "Bank reference", "reference"),
+    Column("by", "By", where="files"),
+    Column("and", "Confirmed", value=lambda each: each.and_, where="files"),
     Column("settlement_id", "Id", "id", where="files"),
 )
 

@@ -34,6 +34,7 @@ from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
     CloseDay,
     ComparedLine,
+    DayState,
     DifferenceView,
     EndDifference,
     ListDifferences,
@@ -66,6 +67,21 @@ _STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | marked(
     {"late_change": "Late change", "timing": "Dated around midnight", "other_day": "Dated on another day"}
 )
 
+
+def _of_closed(name: str) -> Callable[[DayState], Any]:
+    return lambda day: getattr(day.closed, name) if day.closed else None
+
+
+_DAY_COLUMNS = (
+    Column("date", "Day"),
+    PROVIDER,
+    Column("ours", "Ours", "money", value=_of_closed("ours_cents")),
+    Column("theirs", "Theirs", "money", value=_of_closed("theirs_cents")),
+    Column("difference", "Difference", "money", value=_of_closed("difference_cents")),
+    Column("closed_by", "By", where="files", value=_of_closed("closed_by")),
+    Column("confirmed_by", "Confirmed", where="files", value=_of_closed("confirmed_by")),
+    Column("closed_at", "When", "moment", where="files", value=_of_closed("closed_at")),
+)
 _STATEMENT_COLUMNS = (
     Column("file_name", "File", link=lambda seen: link_to("statement", seen.statement_id)),
     PROVIDER,
@@ -241,7 +257,7 @@ def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
 
 
 @console.page("GET", "/operator/days", who="operator")
-def list_days(context: RequestContext) -> str:
+def list_days(context: RequestContext) -> Response:
     """The past days of each provider."""
     return _days_page(context)
 
@@ -307,10 +323,10 @@ def _propose_cover(statement_id: str, days: tuple[date, date], context: RequestC
     return propose("statement.cover", statement_id, context, reason, first=first, last=last)
 
 
-def _days_page(context: RequestContext, error: ServiceError | None = None, refused: CloseDay | None = None) -> str:
-    return render_template(
+def _days_page(context: RequestContext, error: ServiceError | None = None, refused: CloseDay | None = None) -> Response:
+    return show_table(
         "console/reconciliation/days.html",
-        days=services().days.list(context),
+        DataTable("The past 31 days, newest first", _DAY_COLUMNS, services().days.list(context)),
         steps=_STEPS,
         error=error,
         for_two=refused if refused and services().days.takes_two(refused, context) else None,

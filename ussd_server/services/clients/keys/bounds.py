@@ -1,7 +1,5 @@
-"""The bounds of an API key: its scopes, its expiry, its addresses and its daily limit.
-
-A bound is lifted only by a role that could have set it: operators stand above owners and admins, these above
-developers.
+"""The bounds of an API key: scopes, expiry, addresses, daily limit. Only the role that set a bound, or a higher one,
+may widen or remove it: operators are above owners and admins, these above developers.
 """
 
 from __future__ import annotations
@@ -19,12 +17,12 @@ _BOUNDS = ("scopes", "expires_at", "allowed_addresses", "daily_limit_cents")
 
 
 def setters_of(columns: Mapping[str, Any], role: str) -> dict[str, str]:
-    """The setters of a new key's bounds: for each column that bounds it, the role of its maker."""
+    """The column `bounds_set_by` of a new key: each of its bounds, with the role of its maker."""
     return {name: role for name in _BOUNDS if columns.get(name) is not None}
 
 
 def setters_after(row: ApiKey, changed: Mapping[str, Any], role: str) -> dict[str, str]:
-    """The setters of a key's bounds after a change by this role. A bound that is narrowed further keeps its setter."""
+    """`bounds_set_by` after a change by this role. A bound that a lower role narrows further keeps its setter."""
     setters = {name: _setter(row, name) for name in _BOUNDS if getattr(row, name) is not None}
     for name in setters_of(changed, role):
         if name not in setters or is_below(setters[name], role):
@@ -41,9 +39,9 @@ def require_no_lifted_bound(row: ApiKey, changed: Mapping[str, Any], role: str) 
 
 
 def _setter(row: ApiKey, name: str) -> str:
-    """The role that set a bound. For keys of the first version, the highest that the maker could have had."""
-    unknown = "owner" if row.created_by else OPERATOR
-    return str((row.bounds_set_by or {}).get(name, unknown))
+    """The role that set a bound. Unknown for keys of version 1.0.0: the highest that the maker could have had."""
+    highest_role = "owner" if row.created_by else OPERATOR
+    return str((row.bounds_set_by or {}).get(name, highest_role))
 
 
 def _is_lifted(name: str, old: Any, new: Any) -> bool:
@@ -54,13 +52,13 @@ def _is_lifted(name: str, old: Any, new: Any) -> bool:
     if new is None:
         return True
     if name == "allowed_addresses":
-        known = _networks(old)
-        return not all(any(_is_part(network, each) for each in known) for network in _networks(new))
+        old_networks = _networks(old)
+        return not all(any(_is_part(network, each) for each in old_networks) for network in _networks(new))
     return bool(new > old)
 
 
-def _networks(written: str) -> list[Network]:
-    return [read_network(each) for each in written.split()]
+def _networks(addresses: str) -> list[Network]:
+    return [read_network(each) for each in addresses.split()]
 
 
 def _is_part(network: Network, other: Network) -> bool:

@@ -18,7 +18,7 @@ _AUDIT_PRECISION = timedelta(milliseconds=1)
 
 
 class KeyExplanationService:
-    """Explains to the operator what happens to calls with a key. Counts no call."""
+    """Explains to the operator what would happen to a call with a key now. Counts no call."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._limiter = runtime.clock, runtime.limiter
@@ -66,8 +66,10 @@ class KeyExplanationService:
         decision = self._limiter.peek("api-key", row.id)
         if not decision.accepted:
             until = now + timedelta(seconds=decision.retry_after_seconds)
-            full = " and ".join(f"{each.limit} calls a {each.name}" for each in decision.windows if not each.remaining)
-            sentence = f"The key has used its limit of {full}. A call gets 429 until {iso_milliseconds(until)}."
+            used_up = " and ".join(
+                f"{each.limit} calls a {each.name}" for each in decision.windows if not each.remaining
+            )
+            sentence = f"The key has used its limit of {used_up}. A call gets 429 until {iso_milliseconds(until)}."
             return KeyExplanation(KeyAnswer.OVER_LIMIT, sentence, until=until, client=client.name)
         left = " and ".join(f"{each.remaining} calls this {each.name}" for each in decision.windows)
         if decision.fallback:
@@ -78,7 +80,7 @@ class KeyExplanationService:
 
 
 def _deletion_of(id_or_apikey: str) -> tuple[str, str, datetime] | None:
-    """Id, client and time of a key that was deleted."""
+    """Id, client id and time of a key that was deleted; None for any other."""
     if is_id(id_or_apikey):
         event = Event.get_or_none(Event.object_id == id_or_apikey, Event.type == "api_key.deleted")
         return None if event is None else (id_or_apikey, event.client_id, event.created_at)
@@ -87,7 +89,7 @@ def _deletion_of(id_or_apikey: str) -> tuple[str, str, datetime] | None:
 
 
 def _actor(action: str, client_id: str, object_id: str, at: datetime) -> str | None:
-    """The actor at that moment; None when the audit trail does not show it."""
+    """Who did this at that moment, by e-mail address or as `operator`; None if the audit trail does not have it."""
     rows = (
         AuditEvent.select(AuditEvent, User.email)
         .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -11,46 +11,46 @@ from ussd_server.services.clients.keys.messages import KEY_NAME, SCOPES, UNCHANG
 from ussd_server.status import Code, ServiceError
 
 BAD_BODY = "Invalid request body"
-_LONGEST_NAMED = 40
+_LONGEST_QUOTE = 40
 _MOST_ADDRESSES = 20
 _FIELDS = ("name", "scopes", "expires_at", "allowed_addresses", "daily_limit_cents")
 
 
 def joined_scopes(scopes: Iterable[str]) -> str:
-    """Scopes as they are stored: each once, in the given order, with single spaces.
+    """Scopes as they are stored: each once, in their order, with single spaces.
 
-    Raises ValueError with the name of an unknown scope, without a text for an unprintable one or when none is given.
+    Raises ValueError with the name of an unknown scope; without a text for an unprintable one and for no scope.
     """
-    wanted = list(dict.fromkeys(scopes))
-    unknown = next((scope for scope in wanted if scope not in SCOPES), None)
+    unique_scopes = list(dict.fromkeys(scopes))
+    unknown = next((scope for scope in unique_scopes if scope not in SCOPES), None)
     if unknown and unknown.isprintable():
-        raise ValueError(f"unknown scope '{unknown[:_LONGEST_NAMED]}'")
-    if unknown is not None or not wanted:
+        raise ValueError(f"unknown scope '{unknown[:_LONGEST_QUOTE]}'")
+    if unknown is not None or not unique_scopes:
         raise ValueError
-    return " ".join(wanted)
+    return " ".join(unique_scopes)
 
 
 def joined_addresses(addresses: Iterable[str]) -> str:
-    """Addresses and networks as they are stored: each once, in the given order, with single spaces.
+    """Addresses and networks as they are stored: each once, in their order, with single spaces.
 
     Raises ValueError with a sentence unless they are 1 to 20 IPv4 or IPv6 addresses or networks.
     """
-    given = list(addresses)
-    if not 0 < len(given) <= _MOST_ADDRESSES:
+    entries = list(addresses)
+    if not 0 < len(entries) <= _MOST_ADDRESSES:
         raise ValueError(f"Must be 1 to {_MOST_ADDRESSES} addresses or networks, or null for any.")
-    written: dict[str, None] = {}
-    for address in given:
+    networks: dict[str, None] = {}
+    for address in entries:
         try:
-            written[written_network(read_network(address))] = None
+            networks[written_network(read_network(address))] = None
         except ValueError:
-            named = f" '{address[:_LONGEST_NAMED]}'" if address.isprintable() else ""
+            quote = f" '{address[:_LONGEST_QUOTE]}'" if address.isprintable() else ""
             raise ValueError(
-                f"Not an address or a network{named}. Examples: 192.0.2.1, 192.0.2.0/24, 2001:db8::/32"
+                f"Not an address or a network{quote}. Examples: 192.0.2.1, 192.0.2.0/24, 2001:db8::/32"
             ) from None
-    return " ".join(written)
+    return " ".join(networks)
 
 
-_JOINED = {"scopes": joined_scopes, "allowed_addresses": joined_addresses}
+_JOINERS = {"scopes": joined_scopes, "allowed_addresses": joined_addresses}
 
 
 def columns_of(request: CreateApiKey | UpdateApiKey, now: datetime) -> dict[str, Any]:
@@ -60,17 +60,17 @@ def columns_of(request: CreateApiKey | UpdateApiKey, now: datetime) -> dict[str,
     if key_name is not None and not (0 < len(key_name) <= KEY_NAME.longest and key_name.isprintable()):
         sentence = f"Must be 1 to {KEY_NAME.longest} characters without control characters."
         raise ServiceError(Code.INVALID_REQUEST, f"{BAD_BODY}: name: {sentence}")
-    for name, joined in _JOINED.items():
+    for name, join in _JOINERS.items():
         if columns.get(name) is not None:
-            columns[name] = _read(name, joined, columns[name])
+            columns[name] = _joined(name, join, columns[name])
     if columns.get("expires_at") is not None and columns["expires_at"] <= now:
         raise ServiceError(Code.INVALID_REQUEST, f"{BAD_BODY}: expires_at: Must be in the future.")
     return columns
 
 
-def _read(name: str, joined: Any, values: Iterable[str]) -> str:
+def _joined(name: str, join: Callable[[Iterable[str]], str], values: Iterable[str]) -> str:
     try:
-        return str(joined(values))
+        return join(values)
     except ValueError as fault:
         # The contract has the sentence about scopes without the field.
         parts = (BAD_BODY, *([name] if name != "scopes" else []), *map(str, fault.args))

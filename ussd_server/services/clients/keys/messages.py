@@ -11,7 +11,7 @@ from ussd_server.wire import Cents, DeletionResult, Length
 
 RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements", "messages")
 ACTIONS = ("read", "write", "send", "approve", "*")
-# Scopes that no secret gains which other people may have read: they are given to new keys only.
+# Only new keys get these scopes: other people may have read the secret of an existing key.
 APPROVES, SENDS = "payouts:approve", "transactions:send"
 SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ("read", "write", "*")) | {
     APPROVES,
@@ -22,11 +22,11 @@ DEFAULT_GRACE_SECONDS = 86_400
 
 
 def expanded(scopes: str | None) -> frozenset[str]:
-    """The scopes without stars that these include, as a key stores them; null includes all but `payouts:approve`."""
+    """The plain scopes (without stars) that a key's `scopes` include; null includes all but `payouts:approve`."""
     if scopes is None:
-        return _NAMED - {APPROVES}
-    given = set(scopes.split())
-    return frozenset(scope for scope in _NAMED if not given.isdisjoint({scope, f"{scope.partition(':')[0]}:*"}))
+        return _PLAIN_SCOPES - {APPROVES}
+    stored = set(scopes.split())
+    return frozenset(scope for scope in _PLAIN_SCOPES if not stored.isdisjoint({scope, f"{scope.partition(':')[0]}:*"}))
 
 
 def powers(scopes: str | None) -> frozenset[str]:
@@ -34,7 +34,7 @@ def powers(scopes: str | None) -> frozenset[str]:
     return expanded(scopes) & {APPROVES, SENDS}
 
 
-_NAMED = frozenset(scope for scope in SCOPES if not scope.endswith(":*"))
+_PLAIN_SCOPES = frozenset(scope for scope in SCOPES if not scope.endswith(":*"))
 
 
 KEY_NAME = Length(1, 100)

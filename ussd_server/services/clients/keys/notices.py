@@ -35,7 +35,7 @@ class KeyNotices:
         """Write the notices of expiry that are due now. A key that was made for a shorter time gets none."""
         now = self._clock.now()
         for days in _DAYS_BEFORE:
-            # The later notice replaces one that was missed.
+            # Each notice has its own period, so that the later one replaces one that was missed.
             earliest = now + timedelta(days=max((each for each in _DAYS_BEFORE if each < days), default=0))
             latest = now + timedelta(days=days)
             keys = ApiKey.select().where(ApiKey.is_active, ApiKey.expires_at > earliest, ApiKey.expires_at <= latest)
@@ -49,14 +49,14 @@ class KeyNotices:
                 last = page[-1].id
 
     def write_refused(self) -> None:
-        """Write the notices of yesterday and today, days of Kampala, about calls from addresses that are not allowed.
+        """Write the notices of yesterday and today (days of Kampala) about calls from addresses that are not allowed.
 
         The calls themselves write nothing: they are in the usage of keys, which is written in batches.
         """
         now = self._clock.now()
         days = [kampala_day(now - timedelta(days=1)), kampala_day(now)]
         rows = KeyUsage.select().where(REFUSED_ELSEWHERE, KeyUsage.day.in_(days))
-        # The latest call of each key and day is the last one that stays.
+        # Sorted by time, so that the latest call of each key and day replaces the earlier ones.
         latest = {(row.key_id, row.day): row for row in sorted(rows, key=lambda row: row.last_at)}
         for usage in latest.values():
             if not _has_notice_of_refusal(usage):
@@ -77,8 +77,8 @@ class KeyNotices:
             key = for_update(ApiKey.select().where(ApiKey.id == usage.key_id)).first()
             if key is None or _has_notice_of_refusal(usage):
                 return
-            seen = (usage.day, usage.last_address, usage.last_at)
-            payload = writer(RefusedAddressView)(RefusedAddressView(key.id, key.apikey, key.name, *seen))
+            refusal = RefusedAddressView(key.id, key.apikey, key.name, usage.day, usage.last_address, usage.last_at)
+            payload = writer(RefusedAddressView)(refusal)
             about = {"address": usage.last_address, "at": written_moment(usage.last_at)}
             self._write(key, _REFUSED, payload, MailKind.KEY_ADDRESS_REFUSED, about, usage.day, now)
 
@@ -100,12 +100,12 @@ class KeyNotices:
 
 
 def _has_notice_of_expiry(key: ApiKey, days: int) -> bool:
-    wanted = (iso_milliseconds(key.expires_at), days)
-    return any((each.payload["expires_at"], each.payload["days_left"]) == wanted for each in _events(key.id, _EXPIRING))
+    expiry = (iso_milliseconds(key.expires_at), days)
+    return any((each.payload["expires_at"], each.payload["days_left"]) == expiry for each in _events(key.id, _EXPIRING))
 
 
 def _has_notice_of_refusal(usage: KeyUsage) -> bool:
-    # Yesterday's and today's.
+    # One notice a day, and `usage` is of yesterday or today.
     newest = _events(usage.key_id, _REFUSED).order_by(Event.sequence.desc()).limit(2)
     return any(notice.payload["day"] == usage.day for notice in newest)
 

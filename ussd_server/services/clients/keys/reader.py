@@ -1,4 +1,4 @@
-"""API keys as they are shown: to people, mostly without their secrets, and to themselves."""
+"""API keys as people see them, mostly without their secrets, and what a calling key learns about itself."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ApiKeyReader:
         return self._summaries(rows)
 
     def expiring(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
-        """The keys of the client that expire within 7 days, first the first; none for callers who may not list keys."""
+        """The client's keys that expire within 7 days, the earliest first; none for callers who may not list keys."""
         if not context.may("api_keys:list"):
             return ()
         now = self._clock.now()
@@ -60,8 +60,8 @@ class ApiKeyReader:
             ApiKey.expires_at > now,
             ApiKey.expires_at <= now + _SOON,
         )
-        found = list(rows.order_by(ApiKey.expires_at))
-        return self._summaries(found) if found else ()
+        keys = list(rows.order_by(ApiKey.expires_at))
+        return self._summaries(keys) if keys else ()
 
     def show(self, api_key_id: str, context: RequestContext) -> ApiKeySummary:
         """One key. NOT_FOUND for a key that is not the client's."""
@@ -83,7 +83,7 @@ class ApiKeyReader:
 
     def may_reveal(self, key: ApiKeySummary, context: RequestContext) -> bool:
         """Whether the caller may read the secret of a key."""
-        return is_shown(key, context)
+        return may_read_secret(key, context)
 
     def reveal(self, api_key_id: str, context: RequestContext) -> str:
         """The secret of a key, noted in the audit trail; its reader counts as a person behind the key.
@@ -93,7 +93,7 @@ class ApiKeyReader:
         """
         context.require("api_keys:list", _MAY_NOT)
         row = _find(api_key_id, context)
-        if not is_shown(row, context):
+        if not may_read_secret(row, context):
             raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
         while unread := unread_keys([row], context):
             add_reader(unread, context, self._key_cache, self._vault)
@@ -110,16 +110,16 @@ class ApiKeyReader:
         if not is_id(api_key_id):
             raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
         row = _find(api_key_id, context)
-        used = self._requests.used_scopes(row.id)
-        (known,) = self._known([row])
+        used_scopes = self._requests.used_scopes(row.id)
+        (values,) = self._values_beside_columns([row])
         return view_of_row(
             ApiKeyRecord,
             row,
-            apisecret=self.reveal(api_key_id, context) if is_shown(row, context) else HIDDEN_SECRET,
+            apisecret=self.reveal(api_key_id, context) if may_read_secret(row, context) else HIDDEN_SECRET,
             is_active=int(row.is_active),
-            used_scopes=used,
-            suggested_scopes=" ".join(used) or None,
-            **known,
+            used_scopes=used_scopes,
+            suggested_scopes=" ".join(used_scopes) or None,
+            **values,
         )
 
     def own(self, context: RequestContext) -> OwnKey:
@@ -141,7 +141,7 @@ class ApiKeyReader:
     def _summaries(self, rows: Sequence[ApiKey]) -> tuple[ApiKeySummary, ...]:
         now, paid_cents = self._clock.now(), self._paid_today_cents([row.id for row in rows])
         summaries = []
-        for row, known in zip(rows, self._known(rows), strict=True):
+        for row, values in zip(rows, self._values_beside_columns(rows), strict=True):
             grace_ends = row.previous_secret_expires_at
             summary = view_of_row(
                 ApiKeySummary,
@@ -149,22 +149,22 @@ class ApiKeyReader:
                 is_expired=row.expires_at is not None and row.expires_at <= now,
                 previous_secret_expires_at=grace_ends if grace_ends and grace_ends > now else None,
                 paid_today_cents=paid_cents.get(row.id, 0),
-                **known,
+                **values,
             )
             summaries.append(summary)
         return tuple(summaries)
 
-    def _known(self, rows: Sequence[ApiKey]) -> Iterable[dict[str, Any]]:
-        """For each key the fields that its row alone does not have: its last use, its maker and its addresses."""
+    def _values_beside_columns(self, rows: Sequence[ApiKey]) -> Iterable[dict[str, Any]]:
+        """For each key, the fields that are not columns of its row as they are: last use, maker, addresses."""
         ids = [row.id for row in rows]
         last_hits, accepted = self._limiter.last_hits("api-key", ids), self._requests.last_accepted(ids)
         people = User.select(User.id, User.email).where(User.id.in_({row.created_by for row in rows if row.created_by}))
         makers = {person.id: person.email for person in people}
         for row, last_hit in zip(rows, last_hits, strict=True):
-            noted = (row.last_used_at, row.last_used_address) if row.last_used_at else None
-            uses = [each for each in (noted, accepted.get(row.id)) if each]
+            stored = (row.last_used_at, row.last_used_address) if row.last_used_at else None
+            uses = [use for use in (stored, accepted.get(row.id)) if use]
             # The limiter counts refused calls too, so its time is shown only while no accepted call is known.
-            last_used_at, address = max(uses, key=lambda each: each[0], default=(last_hit, None))
+            last_used_at, address = max(uses, key=lambda use: use[0], default=(last_hit, None))
             yield {
                 "last_used_at": last_used_at,
                 "last_used_address": address,
@@ -190,16 +190,13 @@ def key_of_any_client(id_or_apikey: str, *, locked: bool = False) -> ApiKey:
     return require_row(row, "API Key")
 
 
-def is_shown(row: ApiKey | ApiKeySummary, context: RequestContext) -> bool:
+def may_read_secret(row: ApiKey | ApiKeySummary, context: RequestContext) -> bool:
     """Whether the caller may read the secret of a key. The roles that may approve are those that may send money."""
     return not powers(row.scopes) or context.may(APPROVE)
 
 
 def unread_keys(rows: Iterable[ApiKey], context: RequestContext) -> list[str]:
-    """The ids of the keys that have yet to count the caller as a person behind them; none for the operator.
-
-    Scopes do not matter, because they can change.
-    """
+    """The ids of the keys whose `people` lack the caller, whatever their scopes; none for the operator."""
     person = context.caller.user_id
     unread = [] if person is None else [row.id for row in rows if person not in (row.people or ())]
     return unread if unread and Client.get_by_id(context.client_id).counts_readers else []

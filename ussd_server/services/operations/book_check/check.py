@@ -193,7 +193,7 @@ def _schema_violations() -> Iterator[Violation]:
     parts = {part.table: name for name, part in _PARTS.items()}
     with dialect().snapshot():
         for table in {difference.table for difference in differences} & NAME_RULES.keys():
-            yield from _found(parts[table], NAME_RULES[table], {})
+            yield from _violations_of_rules(parts[table], NAME_RULES[table], {})
 
 
 def _clock_violations() -> Iterator[Violation]:
@@ -211,25 +211,27 @@ def _bounds(part: _Part, low: str, batch: int, highest: str = _LAST) -> tuple[st
     """The end of the range that begins after `low` and has `batch` rows, and how many it really has."""
     following = f"FROM {part.table} WHERE {part.column} > :low AND {part.column} <= :highest"
     last = f"SELECT {part.column} {following} ORDER BY {part.column} LIMIT 1 OFFSET :skipped"
-    found = run_query(last, low=low, highest=highest, skipped=batch - 1).fetchone()
-    high = str(found[0]) if found else highest
+    last_row = run_query(last, low=low, highest=highest, skipped=batch - 1).fetchone()
+    high = str(last_row[0]) if last_row else highest
     (rows,) = run_query(f"SELECT count(*) {following}", low=low, highest=high).fetchone()
     return high, int(rows)
 
 
-def _violations(name: str, low: str, high: str, given: dict[str, str], vault: Vault | None) -> Iterator[Violation]:
+def _violations(name: str, low: str, high: str, limits: dict[str, str], vault: Vault | None) -> Iterator[Violation]:
     part = _PARTS[name]
-    yield from _found(name, part.rules, {"low": low, "high": high, "low_text": low, "high_text": high} | given)
+    yield from _violations_of_rules(
+        name, part.rules, {"low": low, "high": high, "low_text": low, "high_text": high} | limits
+    )
     while part.compare is not None and low != high:
         end, _ = _bounds(part, low, _COMPARED_TOGETHER, high)
-        for found, rule in part.compare(low, end, vault):
-            yield Violation(name, found, rule)
+        for object_id, rule in part.compare(low, end, vault):
+            yield Violation(name, object_id, rule)
         low = end
 
 
-def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Violation]:
+def _violations_of_rules(name: str, rules: Mapping[str, str], parameters: Mapping[str, str]) -> Iterator[Violation]:
     for rule, query in rules.items():
         query = query.replace("{made_us}", dialect().microseconds("moved.created_at"))
         query = query.replace("{kampala_day}", dialect().kampala_day("created_at"))
-        for found in dict.fromkeys(str(row[0]) for row in run_query(query, **given)):
-            yield Violation(name, found, rule)
+        for object_id in dict.fromkeys(str(row[0]) for row in run_query(query, **parameters)):
+            yield Violation(name, object_id, rule)

@@ -203,8 +203,8 @@ def _payments(
 ) -> list[DayPayment]:
     """Some payments of a day, with what is needed of those that have no line on it."""
     paid_at = _paid_at(provider, begin, end, closed_at) if amounts else {}
-    found = []
-    for names in chunked(amounts, _AT_ONCE):
+    payments = []
+    for transaction_ids in chunked(amounts, _AT_ONCE):
         rows: Any = Transaction.select(
             Transaction.id,
             Transaction.provider_transaction_id,
@@ -212,11 +212,11 @@ def _payments(
             Transaction.created_at,
             Transaction.completed_at,
             Transaction.late,
-        ).where(Transaction.id.in_(names))
-        for name, receipt, reference, created_at, completed_at, is_late in rows.order_by(Transaction.id).tuples():
-            began = paid_at.get(name, created_at)
-            found.append(DayPayment(name, receipt, reference, amounts[name], began, completed_at, bool(is_late)))
-    return found
+        ).where(Transaction.id.in_(transaction_ids))
+        for id_, receipt, reference, created_at, completed_at, is_late in rows.order_by(Transaction.id).tuples():
+            began = paid_at.get(id_, created_at)
+            payments.append(DayPayment(id_, receipt, reference, amounts[id_], began, completed_at, bool(is_late)))
+    return payments
 
 
 class _GivenBack(NamedTuple):
@@ -344,5 +344,5 @@ def _differences(
         .distinct()
         .order_by(StatementDifference.id)
     )
-    found = (_DayDifference(*row) for row in rows.tuples())
-    return [row for row in found if row.verdict != Verdict.NOT_THEIRS or row.transaction_id not in with_line]
+    differences = (_DayDifference(*row) for row in rows.tuples())
+    return [row for row in differences if row.verdict != Verdict.NOT_THEIRS or row.transaction_id not in with_line]
