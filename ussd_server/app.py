@@ -17,7 +17,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter
 
 from ussd_server.api.bounded_request import BoundedRequest
-from ussd_server.api.endpoints import EndpointSpec, refusal, template_of
+from ussd_server.api.endpoints import EndpointSpec, JsonResponse, refusal, template_of
 from ussd_server.api.logged_bodies import logged_body
 from ussd_server.api.requests import (
     EXTENSION,
@@ -178,17 +178,18 @@ def _read_body(given: Request) -> None:
 def _end(response: Response) -> Response:
     """Add the headers of every response; log and count the call."""
     current = current_request()
-    headers, endpoint, environ = response.headers, current.request.endpoint, current.request.environ
+    endpoint, environ = current.request.endpoint, current.request.environ
     # Break the cycle of the error, its frames and the request, which otherwise waits for the garbage collector.
     current.request.routing_exception = None
     # Responses may hold secrets: no cache stores them and no browser guesses their type. The address of a static file
     # changes with its content.
+    ours = [("X-Content-Type-Options", "nosniff"), ("X-Request-Id", current.request_id), *current.headers.items()]
     if endpoint != "console.static_file":
-        headers["Cache-Control"] = "no-store"
-    headers["X-Content-Type-Options"] = "nosniff"
-    headers["X-Request-Id"] = current.request_id
-    for name, value in current.headers.items():
-        headers.add(name, value)
+        ours.append(("Cache-Control", "no-store"))
+    if isinstance(response, JsonResponse):
+        response.last_headers = ours
+    else:
+        response.headers.update(ours)
     if response.is_streamed and not response.direct_passthrough:
         response.response = _Stream(response.iter_encoded())
         if connection := environ.get("gunicorn.socket"):

@@ -12,7 +12,7 @@ import click
 import orjson
 
 from benchmarks.calls import measure_calls
-from benchmarks.costs import measure_costs
+from benchmarks.costs import DearerCallError, check_costs, measure_costs
 from benchmarks.exports import measure_exports
 from benchmarks.pages import measure_pages
 from benchmarks.payouts import measure_payouts
@@ -73,6 +73,18 @@ def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows:
     floors = floors_of(result)
     print_table("Floors", [floor.row() for floor in floors])
     sys.exit(int(not all(floor.is_met for floor in floors)))
+
+
+@bench.command()
+def check() -> None:
+    """Compare the processor time of hot calls with docs/performance.json, in about a minute and a half.
+
+    Exit status 1: a call costs 30 % more than recorded, as a multiple of a bare answer's cost, in each of three tries.
+    """
+    try:
+        check_costs(orjson.loads(FIGURES.read_bytes())["costs"])
+    except DearerCallError as error:
+        raise click.ClickException(str(error)) from None
 
 
 @bench.command()

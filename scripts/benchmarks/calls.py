@@ -50,9 +50,12 @@ class Target:
 
     def run(self, stage: Stage, seconds: float, rate: float = 0) -> Outcome:
         """Send the calls for so many seconds; `rate` is in calls per second, 0 sends as fast as replies come."""
+        return stage.run(self.application, self.load(stage, seconds, rate))
+
+    def load(self, stage: Stage, seconds: float, rate: float = 0) -> Load:
+        """Make what `run` sends; some calls are made ready by others."""
         port = stage.webs[self.application].port
-        load = Load(port, self.scripts(stage, seconds), seconds, CONNECTIONS, self.status, self.repeats, rate)
-        return stage.run(self.application, load)
+        return Load(port, self.scripts(stage, seconds), seconds, CONNECTIONS, self.status, self.repeats, rate)
 
 
 def measure_calls(size: Size) -> dict[str, Any]:
@@ -66,6 +69,9 @@ def measure_calls(size: Size) -> dict[str, Any]:
             for target in TARGETS:
                 seen[target.name].append(target.run(stage, size.seconds))
         steady = [_latencies(stage, target, seen[target.name], size) for target in TARGETS if target.has_latencies]
+    (bare,) = [row for row in steady if row["call"] == "bare GET"]
+    for row in steady:
+        row["p99_above_bare_ms"] = round(row["p99_ms"]["median"] - bare["p99_ms"]["median"], 2)
     calls = [_row(target, seen) for target in TARGETS]
     print_table(f"{size.rounds} rounds of {size.seconds} s: median (least to greatest)", calls)
     print_table(f"Latencies at {LOAD_SHARE:.0%} of the highest load", steady)

@@ -5,8 +5,8 @@ Processor time repeats within a few per cent on a machine where rates differ by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from statistics import quantiles
 from typing import Any
 
@@ -28,8 +28,17 @@ _CALLS = {
     "disbursement": "bare POST, stock gunicorn",
     "USSD step": "bare POST, stock gunicorn",
 }
+_TARGETS = [each for each in TARGETS if each.name in {*_CALLS, *_CALLS.values()}]
 _LEAST_SLICES = 4
 _US = 1_000_000
+# The short form.
+_SHORT = Size(rounds=4, seconds=1.0, clients=400, rows=0)
+_TRIES = 3
+_MOST_DEARER = 1.3
+
+
+class DearerCallError(Exception):
+    """A call costs more processor time than was recorded, in several tries."""
 
 
 def measure_costs(size: Size) -> dict[str, Any]:
@@ -37,26 +46,57 @@ def measure_costs(size: Size) -> dict[str, Any]:
 
     The lower quartile of the slices counts: other work on the machine only ever adds.
     """
-    targets = [each for each in TARGETS if each.name in {*_CALLS, *_CALLS.values()}]
-    with start_stage(size.clients) as stage:
-        agree(stage)
-        for target in targets:
-            warm_up(stage, target, size)
-        slices: dict[str, list[dict[str, float]]] = {target.name: [] for target in targets}
-        for _ in range(max(size.rounds, _LEAST_SLICES)):
-            for target in targets:
-                slices[target.name].append(_slice(stage, target, size.seconds))
-    costs = {name: _lower_quartile(each) for name, each in slices.items()}
+    with _warm_stage(size) as stage:
+        costs = _measure(stage, size)
     rows = [_row(name, costs) for name in costs]
     print_table("Microseconds of processor time of one call (lower quartile)", rows)
     return {"costs": rows}
 
 
+def check_costs(recorded: Iterable[Mapping[str, Any]]) -> None:
+    """Compare what each call costs, in bare answers, with the rows of an earlier `measure_costs`: about a minute.
+
+    Raises DearerCallError for a call that costs 30 % more in each of three tries.
+    """
+    earlier = {row["call"]: 1 / row["bare_to_all"] for row in recorded}
+    before = {name: earlier[name] for name in _CALLS}
+    dearer = set(before)
+    with _warm_stage(_SHORT) as stage:
+        for _ in range(_TRIES):
+            costs = _measure(stage, _SHORT)
+            now = {name: costs[name]["all"] / costs[_CALLS[name]]["all"] for name in before}
+            rows = [{"call": name, "now": round(now[name], 2), "recorded": round(before[name], 2)} for name in before]
+            print_table("Processor time of a call, in bare answers", rows)
+            dearer = {name for name in dearer if now[name] > _MOST_DEARER * before[name]}
+            if not dearer:
+                return
+    raise DearerCallError(f"cost 30 % more than recorded in each of {_TRIES} tries: {', '.join(sorted(dearer))}")
+
+
+@contextmanager
+def _warm_stage(size: Size) -> Iterator[Stage]:
+    with start_stage(size.clients) as stage:
+        agree(stage)
+        for target in _TARGETS:
+            warm_up(stage, target, size)
+        yield stage
+
+
+def _measure(stage: Stage, size: Size) -> dict[str, dict[str, float]]:
+    slices: dict[str, list[dict[str, float]]] = {target.name: [] for target in _TARGETS}
+    for _ in range(max(size.rounds, _LEAST_SLICES)):
+        for target in _TARGETS:
+            slices[target.name].append(_slice(stage, target, size.seconds))
+    return {name: _lower_quartile(each) for name, each in slices.items()}
+
+
 def _slice(stage: Stage, target: Target, seconds: float) -> dict[str, float]:
     """Processor time of one call of a target, in microseconds, by kind of process."""
+    # The calls that use up the limit of a key are not those that are refused.
+    load = target.load(stage, seconds)
     pids = stage.processes(target.application)
     before = {name: _processor_seconds(pid) for name, pid in pids.items()}
-    answers = target.run(stage, seconds).answers
+    answers = stage.run(target.application, load).answers
     return {name: _US * (_processor_seconds(pid) - before[name]) / answers for name, pid in pids.items()}
 
 

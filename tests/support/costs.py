@@ -42,7 +42,8 @@ class Endpoint:
         for _ in response:
             continue
         took = (time.thread_time() - began) * 1000
-        response.close()
+        if hasattr(response, "close"):
+            response.close()
         return took
 
     def _environ(self, body: bytes, query: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a call does in this thread: the files of ours that it passes, and the queries that it sends."""
+"""What a call does in this thread: our files that it passes, our functions that it enters, and its queries."""
 
 from __future__ import annotations
 
@@ -26,6 +26,23 @@ def files_passed(call: Callable[[], object]) -> list[str]:
     finally:
         sys.settrace(before)
     return sorted(files)
+
+
+def count_functions(call: Callable[[], object]) -> int:
+    """How many times a call enters a function of ours, in this thread."""
+    count = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call" and frame.f_code.co_filename.startswith(_OURS)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return count
 
 
 def count_queries(call: Callable[[], object]) -> int:

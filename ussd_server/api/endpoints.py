@@ -7,7 +7,7 @@ Services check who owns an object. The API document is built from the same `Endp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
@@ -17,7 +17,6 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import orjson
 from flask import Blueprint, Request, Response
-from werkzeug.datastructures import Headers
 
 from schemas.fields import Body, Query
 from ussd_server.api.requests import (
@@ -218,17 +217,20 @@ def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | Non
     return Response(parts, headers={**disposition, **(headers or {})}, content_type="text/csv; charset=utf-8")
 
 
-class _JsonResponse(Response):
-    """A response that is complete when it is made."""
+class JsonResponse(Response):
+    """A response that is complete when it is made. `last_headers` are those of every response, sent after its own."""
 
-    def get_wsgi_headers(self, environ: Any) -> Headers:
-        """Return the headers themselves: werkzeug would copy each one, and look for some to correct."""
-        return self.headers
+    last_headers: Sequence[tuple[str, str]] = ()
+
+    def get_wsgi_response(self, environ: Any) -> tuple[Any, str, list[tuple[str, str]]]:
+        """Return body, status and headers as they are; werkzeug looks for headers to correct, which takes 12 us."""
+        body = () if environ["REQUEST_METHOD"] == "HEAD" else self.response
+        return body, self.status, [*self.headers, *self.last_headers]
 
 
 def json_response(status: int, envelope: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with an envelope."""
-    return _JsonResponse(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
+    return JsonResponse(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
 
 
 @cache

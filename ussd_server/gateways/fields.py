@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 from unicodedata import category
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import unquote_to_bytes, urlencode
 
 from ussd_server.gateways.messages import GatewayReply, GatewayRequest, UnreadableError
 from ussd_server.values import phone_number
@@ -59,16 +58,11 @@ class RequestFields:
         raw = _bounded(request.query_string if request.method == "GET" else request.body)
         if raw.count(b"%") > _MOST_ESCAPES:
             raise UnreadableError("the parameters have too many escapes")
-        options: dict[str, Any] = {"encoding": "latin-1", "max_num_fields": MAX_PARAMETERS}
-        try:
-            parsed = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, **options)
-            pairs = [(_decoded(name.encode("latin-1")), _decoded(value.encode("latin-1"))) for name, value in parsed]
-        except ValueError:
-            pairs = None
-        # Raised outside the handler, because an exception raised within would keep the raw text as its context.
-        if pairs is None:
+        fields = raw.replace(b"+", b" ").split(b"&")
+        if len(fields) > MAX_PARAMETERS:
             raise UnreadableError("the parameters are not a form")
-        return cls(pairs)
+        pairs = [field.partition(b"=") for field in fields if field]
+        return cls([(_decoded(unquote_to_bytes(name)), _decoded(unquote_to_bytes(value))) for name, _, value in pairs])
 
     @classmethod
     def of_json(cls, request: GatewayRequest) -> RequestFields:

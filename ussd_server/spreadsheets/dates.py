@@ -60,9 +60,7 @@ def read_date(text: str, zone: tzinfo) -> CellDate | None:
     `20-NOV-2026`, `20 Nov 2026, 14:03`, `November 20, 2026` and `20261120140312`; years of two digits after a day, AM
     and PM, any case and any white space.
     """
-    if len(text) > _LONGEST:
-        return None
-    plain = " ".join(text.upper().split())
+    plain = _plain(text)
     for form in _FORMS:
         if found := form.fullmatch(plain):
             parts = found.groupdict()
@@ -72,6 +70,16 @@ def read_date(text: str, zone: tzinfo) -> CellDate | None:
             if day_first or month_first:
                 return CellDate(day_first, month_first, _resolution(parts))
     return None
+
+
+def may_have_two_readings(text: str) -> bool:
+    """Whether a text has a form in which day and month can be exchanged; False for most of what is no date."""
+    return _NUMBERS_ONLY.fullmatch(_plain(text)) is not None
+
+
+def _plain(text: str) -> str:
+    """Return the text in capitals with single spaces; empty when it is too long for a date."""
+    return " ".join(text.upper().split()) if len(text) <= _LONGEST else ""
 
 
 def _moment(parts: dict[str, str | None], month: str, day: str | None, zone: tzinfo) -> datetime | None:

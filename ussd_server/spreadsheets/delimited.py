@@ -146,6 +146,9 @@ def _check(line: int, texts: tuple[str, ...], count: int, bounds: FileBounds) ->
         raise SpreadsheetError(f"the file has more than {bounds.most_rows:,} rows.", line=line)
     if len(texts) > bounds.most_columns:
         raise SpreadsheetError(f"the row has more than {bounds.most_columns} columns.", line=line)
+    together = "".join(texts)
+    if together.isprintable() and len(together) <= bounds.most_cell_characters:
+        return
     for column, cell in enumerate(texts):
         if len(cell) > bounds.most_cell_characters:
             raise SpreadsheetError("the cell is too long.", line=line, column=column)

@@ -8,7 +8,7 @@ from typing import BinaryIO, NoReturn
 from ussd_server.providers.statement_format import DateOrder, StatementField, Thousands
 from ussd_server.services.reconciliation.cell_values import CellAmount, read_amount
 from ussd_server.services.reconciliation.statement_rows import StatementTable
-from ussd_server.spreadsheets.dates import CellDate, read_date
+from ussd_server.spreadsheets.dates import CellDate, may_have_two_readings, read_date
 from ussd_server.spreadsheets.rows import Row
 
 MONEY = (StatementField.AMOUNT, StatementField.CREDIT, StatementField.DEBIT)
@@ -88,7 +88,8 @@ class _Lines:
         return found
 
     def _take_date(self, row: Row) -> None:
-        date = read_date(self._table.text(row, StatementField.DATE), self._table.known.zone)
+        text = self._table.text(row, StatementField.DATE)
+        date = read_date(text, self._table.known.zone) if may_have_two_readings(text) else None
         if date is None or date.day_first == date.month_first:
             return
         if date.has_two_readings:

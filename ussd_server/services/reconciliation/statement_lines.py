@@ -130,6 +130,7 @@ class StatementReader:
         `layouts` are those that operators kept, `columns` and `said` what an operator says of this file alone.
         """
         self.table = StatementTable(known, layouts, columns)
+        self._text = self.table.text
         self._known = known
         self._currency = currency
         self._said = said or FileConventions()
@@ -207,9 +208,6 @@ class StatementReader:
             dated=dated[:_LONGEST_TEXT],
             party=self._party(row, is_to_us=direction > 0),
         )
-
-    def _text(self, row: Row, field: StatementField) -> str:
-        return self.table.text(row, field)
 
     def _id(self, row: Row, field: StatementField) -> str:
         text = self._text(row, field)

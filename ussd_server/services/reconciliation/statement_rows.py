@@ -74,8 +74,12 @@ class StatementTable:
 
     def text(self, row: Row, field: StatementField) -> str:
         """The text of a field, empty where the row or the table has none."""
+        # Called some twenty times for each line, so it does without `row.cell`.
+        place, cells = self.headings.columns.get(field), row.cells
+        if place is None or place >= len(cells):
+            return ""
         # Spreadsheet programs put an apostrophe before a number that is text.
-        return row.cell(self.headings.columns.get(field)).removeprefix("'")
+        return cells[place].removeprefix("'")
 
     def refuse(self, row: Row, field: StatementField | None, sentence: str) -> NoReturn:
         """Raise SpreadsheetError, which names the row and the column of the field."""

@@ -6,7 +6,6 @@ which the dialect writes in one transaction.
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from ussd_server.menus.text import measure
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.sending import Event
 from ussd_server.models.ussd import UssdSession
+from ussd_server.security.key_ring import hmac_sha256
 from ussd_server.security.secrets_file import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.runtime import Runtime
@@ -341,7 +341,7 @@ class Sessions:
 
 def _digest_of(row: UssdSession, key: MasterKey, of_what: str = "entry") -> Callable[[str], str]:
     """Return the HMAC function for the texts of a session, or for its secret entries."""
-    return lambda text: hmac.digest(key.material, f"{of_what}\0{row.id}\0{text}".encode(), "sha256").hex()[:32]
+    return lambda text: hmac_sha256(key.material, f"{of_what}\0{row.id}\0{text}".encode()).hex()[:32]
 
 
 def may_be_paying(row: UssdSession) -> bool:
