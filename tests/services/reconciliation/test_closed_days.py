@@ -8,7 +8,8 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.incoming.till import Till
-from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
+from tests.services.reconciliation.statement_files import kampala, mtn_row, open_reviews, reconcile
+from tests.support.books import check_everything
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.statements import ClosedDay
@@ -139,6 +140,26 @@ def test_what_changes_a_closed_day_is_a_marked_step_of_the_day_on_which_it_comes
     assert next_day.difference_cents == 500_000
     kept = ClosedDay.get(ClosedDay.day == day.isoformat())
     assert kept.ours_cents == 70_000
+
+
+def test_a_payment_that_came_late_on_its_own_day_is_no_late_change_of_that_day(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    silent = pay(services, clock, "silent", number="+256770000007")
+    clock.advance(6 * 3600)
+    row = Transaction.get_by_id(silent.id)
+    open_review(row, "nobody could confirm the outcome in time", clock.now())
+    row.save()
+    services.reviews.end(EndReview(silent.id, "the provider has it", BY, SECOND, True), operator())
+    paid = Transaction.get_by_id(silent.id)
+    later = mtn_row(paid, Id="S-1", Date=kampala(paid.completed_at + timedelta(days=1)))
+    statement_id = store(services, mtn_row(pay(services, clock, "1", 700)), later)
+    clock.advance(86_400)
+    end_reviews(services)
+    cover(services, statement_id, day)
+    closed = close(services, day, SECOND)
+    assert ("other_day", 1) in [(step.verdict, step.count) for step in closed.bridge]
+    assert check_everything(vault=services.runtime.vault) == []
 
 
 def test_a_day_needs_a_statement_of_its_own_and_keeps_it(services: Services, clock: MovableClock, day: date) -> None:

@@ -168,7 +168,9 @@ def _steps_of(
 ) -> Iterator[tuple[DayPayment, str | None, str]]:
     """The step of each payment without a line on the day, None for one that is missing, and the day that it changes."""
     not_theirs = {row.transaction_id for row in differences if row.verdict == Verdict.NOT_THEIRS}
-    closed = _closed_days(provider, {each.began_on for each in alone if each.came_later}, closed_at)
+    # A payment changes an earlier day, never its own: that one is closed by the time the bridge is computed again.
+    earlier = {each.began_on for each in alone if each.came_later} - {kampala_day(bounds[0])}
+    closed = _closed_days(provider, earlier, closed_at)
     for each in alone:
         if each.id in not_theirs:
             yield each, Verdict.NOT_THEIRS, ""
