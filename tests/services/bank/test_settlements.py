@@ -1,32 +1,38 @@
-"""Settlements to the bank: only to a confirmed account, what is due and no more, each of the bank's payments once."""
+"""Settlements to the bank: reserved before the bank pays, each of the bank's payments once."""
 
 from __future__ import annotations
 
-import csv
-from dataclasses import replace
-from datetime import date, timedelta
-from io import BytesIO, StringIO
-from typing import Any
+from datetime import timedelta
+from io import BytesIO
 
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.bank.settling import (
+    BY,
+    SECOND,
+    STANBIC,
+    available,
+    completed,
+    due,
+    propose,
+    record,
+    refusal,
+)
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, operator, request
-from ussd_server.bootstrap import Services, build_services
-from ussd_server.context import RequestContext, operator_context
-from ussd_server.models.clients import Client
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.models.sending import Event
 from ussd_server.services.audit.messages import ListAuditEvents
-from ussd_server.services.bank import files, settlements
+from ussd_server.services.bank import files
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,
     EndSettlement,
     ProposeSettlements,
     RecordSettlements,
     SetSettlementTerms,
-    SettlementView,
     StateBankAccount,
 )
 from ussd_server.services.transactions.messages import (
@@ -36,112 +42,8 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA
 
-STANBIC = StateBankAccount("Stanbic Bank", "9030001234567", "ACME Ltd")
-BY, SECOND = "Mary Akello", "John Okot"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
-
-
-@pytest.fixture
-def client(services: Services) -> ExampleClient:
-    """A client with UGX 100,000 and a confirmed bank account."""
-    client = ExampleClient(services)
-    deposit(services, client.at_console(), 100_000)
-    services.bank_accounts.state(STANBIC, client.at_console())
-    services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, number=STANBIC.number), operator())
-    return client
-
-
-def due(services: Services, day: date | None = None) -> list[tuple[str, int]]:
-    proposed = services.bank_settlements.due(day, operator())
-    return [(each.client, each.amount_cents // 100) for each in proposed]
-
-
-def propose(services: Services) -> list[str]:
-    """Reserve what is due; the ids of the settlements."""
-    made = services.bank_settlements.propose(ProposeSettlements(BY), operator())
-    return [each.settlement_id or "" for each in made]
-
-
-def completed(services: Services, *bank_references: str, **cells: str) -> bytes:
-    """The file of what is due, with the bank's references in its first lines and other cells in each."""
-    propose(services)
-    return completed_of(services, *bank_references, **cells)
-
-
-def completed_of(services: Services, *bank_references: str, **cells: str) -> bytes:
-    """As `completed`, of what waits already."""
-    waiting = services.bank_settlements.waiting(operator())
-    text = b"".join(services.bank_settlements.file(waiting)).decode()
-    rows = list(csv.DictReader(StringIO(text)))
-    written = StringIO()
-    lines = csv.DictWriter(written, rows[0].keys())
-    lines.writeheader()
-    for row, reference in zip(rows, [*bank_references, *[""] * len(rows)], strict=False):
-        lines.writerow(row | {"bank_reference": reference} | cells)
-    return written.getvalue().encode()
-
-
-def record(services: Services, file: bytes, *, is_paid: bool = False) -> tuple[SettlementView, ...]:
-    return services.bank_settlements.record(RecordSettlements(BytesIO(file), BY, SECOND, is_paid), operator())
-
-
-def available(services: Services, context: RequestContext) -> int:
-    return services.balances.get(None, context).available_cents // 100
-
-
-def refusal(services: Services, file: bytes) -> str:
-    with pytest.raises(ServiceError) as refused:
-        record(services, file)
-    assert refused.value.code is Code.INVALID_REQUEST
-    return refused.value.message
-
-
-def test_a_client_is_due_what_is_available_less_what_stays_if_it_is_enough(
-    services: Services, client: ExampleClient
-) -> None:
-    assert due(services) == [("acme", 100_000)]
-    terms = services.bank_accounts.set_terms
-    terms(SetSettlementTerms(client.id, keep_cents=30_000_00, minimum_cents=70_000_00), operator())
-    assert due(services) == [("acme", 70_000)]
-    services.transactions.create(request("disbursement", shillings=1000), operator_context(client.id))
-    assert due(services) == [], "less than the minimum is left"
-    terms(SetSettlementTerms(client.id), operator())
-    assert due(services) == [("acme", 99_000)]
-
-
-def test_money_that_came_after_the_day_is_not_due_for_it(
-    services: Services, client: ExampleClient, clock: MovableClock
-) -> None:
-    day = clock.now().astimezone(KAMPALA).date()
-    with pytest.raises(ServiceError, match="not over"):
-        due(services, day)
-    clock.advance(timedelta(days=1).total_seconds())
-    deposit(services, client.at_console(), 5000, "of the next day")
-    assert due(services, day) == [("acme", 100_000)]
-    assert due(services) == [("acme", 105_000)]
-
-
-def test_only_a_confirmed_bank_account_gets_money_and_a_change_needs_another_confirmation(
-    services: Services, client: ExampleClient
-) -> None:
-    other = StateBankAccount("Centenary Bank", "310001", "ACME Ltd")
-    file = completed(services, "FT1")
-    services.bank_accounts.state(other, client.at_console())
-    assert due(services) == []
-    assert refusal(services, file) == (
-        "Row 2, settlement_id: The client has another bank account by now. "
-        "If the bank has paid it, use `settlements record --paid`. Nothing was recorded."
-    )
-    shown = services.bank_accounts.show(client.at_console())
-    assert (shown.number, shown.confirmed_at) == ("310001", None)
-    services.bank_accounts.state(STANBIC, client.at_console())
-    with pytest.raises(ServiceError, match="changed since it was shown"):
-        services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, shown.digest), operator())
-    services.bank_accounts.state(other, client.at_console())
-    services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, shown.digest), operator())
-    assert "has another bank account by now" in refusal(services, file)
 
 
 def test_a_settlement_keeps_the_bank_account_that_it_was_proposed_for(
@@ -180,23 +82,6 @@ def test_a_settlement_of_a_disabled_client_is_recorded_only_if_the_bank_has_paid
     assert services.bank_settlements.require_recordable(line, operator()) == "succeeded"
 
 
-@pytest.mark.parametrize("is_disabled", [False, True])
-def test_what_changes_while_settlements_are_proposed_is_left_out(
-    services: Services, client: ExampleClient, monkeypatch: pytest.MonkeyPatch, is_disabled: bool
-) -> None:
-    other, lock = StateBankAccount("Centenary Bank", "310001", "ACME Ltd"), settlements.lock_accounts
-
-    def change_before(*given: Any) -> object:
-        if is_disabled:
-            Client.update(is_active=False).execute()
-        else:
-            services.bank_accounts.state(other, client.at_console())
-        return lock(*given)
-
-    monkeypatch.setattr(settlements, "lock_accounts", change_before)
-    assert propose(services) == []
-
-
 def test_a_file_has_no_more_rows_than_the_bound(
     services: Services, client: ExampleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,63 +90,6 @@ def test_a_file_has_no_more_rows_than_the_bound(
     assert len(services.bank_settlements.read(file, operator())) == 1
     monkeypatch.setattr(files, "_MOST_LINES", 0)
     assert "The file has more than 0 rows" in refusal(services, file)
-
-
-def test_while_money_is_held_nothing_is_proposed_and_no_file_is_written(
-    services: Services, client: ExampleClient, clock: MovableClock
-) -> None:
-    held = build_services(replace(services.settings, hold_money=True), clock).bank_settlements
-    for call in (
-        lambda: held.propose(ProposeSettlements(BY), operator()),
-        lambda: held.waiting(operator()),
-    ):
-        with pytest.raises(ServiceError) as refused:
-            call()
-        assert refused.value.code is Code.SERVICE_UNAVAILABLE
-
-
-def test_a_day_that_is_proposed_again_takes_nothing_of_the_next_day(
-    services: Services, client: ExampleClient, clock: MovableClock
-) -> None:
-    day = clock.now().astimezone(KAMPALA).date()
-    (before,) = propose(services)
-    deposit(services, client.at_console(), 7000, "the same day")
-    clock.advance(timedelta(days=1).total_seconds())
-    deposit(services, client.at_console(), 250_000, "the next day")
-    assert due(services, day) == [("acme", 7000)], "the first settlement still waits"
-    (again,) = services.bank_settlements.propose(ProposeSettlements(BY, day), operator())
-    assert due(services, day) == []
-    services.bank_settlements.cancel(EndSettlement(again.settlement_id or "", BY, SECOND), operator())
-    services.bank_settlements.cancel(EndSettlement(before, BY, SECOND), operator())
-    assert due(services, day) == [("acme", 107_000)]
-
-
-def test_what_the_bank_was_paid_on_the_day_or_since_is_not_due_again_for_it(
-    services: Services, client: ExampleClient, clock: MovableClock
-) -> None:
-    day = clock.now().astimezone(KAMPALA).date()
-    record(services, completed(services, "FT1"))
-    deposit(services, client.at_console(), 7000, "the same day")
-    clock.advance(timedelta(days=1).total_seconds())
-    deposit(services, client.at_console(), 250_000, "the next day")
-    assert due(services, day) == [("acme", 7000)], "the balance of the day lacks what was paid on it"
-    (proposed,) = services.bank_settlements.propose(ProposeSettlements(BY, day), operator())
-    (settled,) = record(services, completed_of(services, "FT2"))
-    assert (settled.settlement_id, due(services, day)) == (proposed.settlement_id, [])
-    services.bank_settlements.record_return(EndSettlement(settled.settlement_id, BY, SECOND), operator())
-    assert due(services, day) == [("acme", 7000)]
-
-
-def test_stating_the_same_account_again_keeps_its_confirmation(services: Services, client: ExampleClient) -> None:
-    services.bank_accounts.state(STANBIC, client.at_console())
-    assert due(services) == [("acme", 100_000)]
-
-
-@pytest.mark.parametrize("role", ["admin", "developer", "viewer"])
-def test_only_an_owner_states_the_bank_account(services: Services, client: ExampleClient, role: str) -> None:
-    with pytest.raises(ServiceError) as refused:
-        services.bank_accounts.state(STANBIC, client.at_console(role))
-    assert refused.value.code is Code.INSUFFICIENT_SCOPE
 
 
 def test_a_recorded_settlement_moves_the_money_once_and_is_a_transaction(
@@ -364,21 +192,6 @@ def test_a_settlement_that_waits_is_explained_and_no_worker_takes_it(services: S
     assert services.processing.claim(10) == []
 
 
-def test_a_disabled_client_is_due_nothing_and_keeps_no_other_from_its_settlement(
-    services: Services, client: ExampleClient
-) -> None:
-    disabled = ExampleClient(services, "abc")
-    deposit(services, disabled.at_console(), 5000)
-    services.bank_accounts.state(STANBIC, disabled.at_console())
-    services.bank_accounts.confirm(ConfirmBankAccount(disabled.id, BY, number=STANBIC.number), operator())
-    services.clients.set_active(disabled.id, False, operator())
-    assert due(services) == [("acme", 100_000)]
-    (settlement_id,) = propose(services)
-    assert [each.settlement_id for each in services.bank_settlements.list(operator())] == [settlement_id]
-    services.clients.set_active(disabled.id, True, operator())
-    assert due(services) == [("abc", 5000)]
-
-
 def test_a_cancelled_settlement_releases_its_money_and_is_not_recorded(
     services: Services, client: ExampleClient
 ) -> None:
@@ -425,17 +238,6 @@ def test_settlements_of_unknown_ids_are_not_found(services: Services, client: Ex
         assert refused.value.code is Code.NOT_FOUND
 
 
-def test_the_number_of_a_document_confirms_its_account_alone(services: Services, client: ExampleClient) -> None:
-    services.bank_accounts.state(StateBankAccount("Centenary Bank", "310-001", "ACME Ltd"), client.at_console())
-    confirm = services.bank_accounts.confirm
-    for wrong in ("9030001234567", "", "310002"):
-        with pytest.raises(ServiceError, match="Is not that of the bank account"):
-            confirm(ConfirmBankAccount(client.id, BY, number=wrong), operator())
-    with pytest.raises(ServiceError, match="was changed since"):
-        confirm(ConfirmBankAccount(client.id, BY), operator())
-    assert confirm(ConfirmBankAccount(client.id, BY, number="310 001"), operator()).confirmed_by == BY
-
-
 def test_a_settlement_of_more_than_seven_days_needs_attention(
     services: Services, client: ExampleClient, clock: MovableClock
 ) -> None:
@@ -472,21 +274,6 @@ def test_only_operators_settle_to_banks(services: Services, client: ExampleClien
         with pytest.raises(ServiceError) as refused:
             call()
         assert refused.value.code is Code.INSUFFICIENT_SCOPE
-
-
-@pytest.mark.parametrize("number", ["", "90/30", "9030\u200b", "x" * 101])
-def test_the_number_of_an_account_has_letters_digits_spaces_and_hyphens(
-    services: Services, client: ExampleClient, number: str
-) -> None:
-    with pytest.raises(ServiceError, match="number: Must be"):
-        services.bank_accounts.state(StateBankAccount("Stanbic", number, "ACME Ltd"), client.at_console())
-
-
-def test_each_part_of_an_account_has_1_to_100_characters(services: Services, client: ExampleClient) -> None:
-    for short, long in (("B", "9"), ("B" * 100, "9" * 100)):
-        assert services.bank_accounts.state(StateBankAccount(short, long, short), client.at_console()).bank == short
-    with pytest.raises(ServiceError, match="bank: Must be 1 to 100"):
-        services.bank_accounts.state(StateBankAccount("B" * 101, "9", "ACME Ltd"), client.at_console())
 
 
 def test_two_different_people_record(services: Services, client: ExampleClient) -> None:
