@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from unicodedata import category
 from urllib.parse import unquote_to_bytes, urlencode
 
-from ussd_server.gateways.messages import GatewayReply, GatewayRequest, UnreadableError
+from ussd_server.gateways.messages import GatewayReply, GatewayRequest, StepKind, UnreadableError
 from ussd_server.values import phone_number
 
 MAX_REQUEST_BYTES = 16_384
@@ -28,6 +28,8 @@ NETWORK = re.compile(r"[A-Za-z0-9_. -]+")
 NUMBER = re.compile(r"[0-9]{1,9}")
 
 UGANDAN_NETWORKS = {"airtel": "64101", "mtn": "64110", "utl": "64111", "africell": "64114"}
+
+_KINDS = {kind.value: kind for kind in StepKind}
 
 UNREADABLE = "\ufffd"
 """Stands in a text for what cannot be read."""
@@ -145,6 +147,14 @@ class RequestFields:
         if len(value) > MAX_VALUE or not NETWORK.fullmatch(value):
             return ""
         return UGANDAN_NETWORKS.get(value.lower(), value)
+
+    def kind(self, name: str, absent: StepKind | None = None) -> StepKind:
+        """Return a kind of step by its name; `absent` without one."""
+        written = self.value(name)
+        kind = _KINDS.get(written) if written else absent
+        if kind is None:
+            raise UnreadableError(f"{name} is not a kind of step")
+        return kind
 
     def number(self, name: str) -> int | None:
         """Return a whole number of at most nine digits; None when absent."""

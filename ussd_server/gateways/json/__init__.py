@@ -30,11 +30,8 @@ from ussd_server.gateways.messages import (
     GatewayScreen,
     HandsetCall,
     StepKind,
-    UnreadableError,
     UssdStep,
 )
-
-KINDS = {kind.value: kind for kind in StepKind}
 
 
 class PlainJson(Gateway):
@@ -49,9 +46,7 @@ class PlainJson(Gateway):
         text = fields.text("text")
         if cumulative:
             text = text.lstrip("*")
-        kind = KINDS.get(fields.value("kind") or (StepKind.INPUT if text else StepKind.BEGIN))
-        if kind is None:
-            raise UnreadableError("kind is not a kind of step")
+        kind = fields.kind("kind", absent=StepKind.INPUT if text else StepKind.BEGIN)
         return UssdStep(
             provider_session_id=fields.session_id("session_id" if fields.has("session_id") else "provider_session_id"),
             phone_number=fields.phone_number("phone_number" if fields.has("phone_number") else "msisdn"),

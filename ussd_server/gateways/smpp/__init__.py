@@ -21,11 +21,8 @@ from ussd_server.gateways.messages import (
     GatewayScreen,
     HandsetCall,
     StepKind,
-    UnreadableError,
     UssdStep,
 )
-
-_KINDS = {kind.value: kind for kind in StepKind}
 
 
 class Smpp(Gateway):
@@ -36,9 +33,7 @@ class Smpp(Gateway):
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
         """Parse `session_id phone_number kind service_code text sequence`."""
         fields = RequestFields.of_json(request)
-        kind = _KINDS.get(fields.value("kind"))
-        if kind is None:
-            raise UnreadableError("kind is not a kind of step")
+        kind = fields.kind("kind")
         code, text = fields.service_code("service_code"), fields.text("text")
         if kind is StepKind.BEGIN and (not code or text.startswith("*")):
             code, text = split_dialled(text, code, options.codes)
