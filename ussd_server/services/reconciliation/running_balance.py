@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -72,7 +73,7 @@ class RunningBalance:
         return min(self._ways, key=lambda way: (way.breaks, way.is_backwards is not newest_first, -way.first_line))
 
 
-class _Way:
+class _Way(ABC):
     """One direction and one way of charging. `_expected` are the balances that may follow, empty before a run."""
 
     is_backwards = False
@@ -84,9 +85,9 @@ class _Way:
         self.first_break: BalanceBreak | None = None
         self.runs: list[BalanceRun] = []
 
+    @abstractmethod
     def follow(self, line: ProviderLine) -> None:
         """Take the next line of the file."""
-        raise NotImplementedError
 
     @property
     def first_line(self) -> int:
