@@ -70,7 +70,7 @@ class PayoutDrafts:
         self._files = Bulkhead(2, 1)
 
     def create(self, request: CreatePayout, context: RequestContext, copied_from: str | None = None) -> CreatedPayout:
-        """Judge and keep every row, and send none. The same content under the same reference is the same payout.
+        """Validate and keep every row, and send none. The same content under the same reference is the same payout.
 
         `copied_from` is the id of the payout whose rows it pays instead. Raises INVALID_REQUEST for a file that cannot
         be read, for no row or more than 5,000, without a reference, and for a date in the past or more than a year
@@ -78,7 +78,7 @@ class PayoutDrafts:
         read.
         """
         context.require("payouts:write")
-        with self._place_for(request, len(request.items), context):
+        with self._permit_for(request, len(request.items), context):
             return self._create(request, context, copied_from)
 
     def _create(self, request: CreatePayout, context: RequestContext, copied_from: str | None) -> CreatedPayout:
@@ -105,17 +105,17 @@ class PayoutDrafts:
         return CreatedPayout(payout_view(payout), replayed=False)
 
     def replace(self, known: Payout, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
-        """Judge and keep the corrected rows of a draft as a draft in its place, under the same reference.
+        """Validate and keep the corrected rows of a draft as a draft in its place, under the same reference.
 
         The draft is cancelled: what was validated is never edited. The people behind it count as makers of the new one.
         The same rows change nothing. Raises INSUFFICIENT_SCOPE for others than the maker, INVALID_REQUEST for a payout
         that is no draft or was changed since it was validated, and for a file as `create` does; SERVICE_UNAVAILABLE as
         `create` does.
         """
-        with self._place_for(request, known.item_count, context):
+        with self._permit_for(request, known.item_count, context):
             return self._replace(known, request, context)
 
-    def _place_for(
+    def _permit_for(
         self, request: CreatePayout | ReplacePayout, rows: int, context: RequestContext
     ) -> AbstractContextManager[None]:
         is_large = request.file is not None or rows > _MOST_ROWS_BESIDE_OTHERS
@@ -171,7 +171,7 @@ class PayoutDrafts:
         `number` is that of its next reservation.
         """
         assert request.reference is not None
-        self._judge(rows, request.reference, number, context.client_id)
+        self._validate(rows, request.reference, number, context.client_id)
         now = self._clock.now()
         ready = [row for row in with_pauses(rows) if row.is_ready]
         payout = Payout(
@@ -238,7 +238,7 @@ class PayoutDrafts:
             write_payout_event(payout, "payout.needs_approval", self._outbox, now)
         write_audit_event("payout.created", context, now, client_id=payout.client_id, object_id=payout.id)
 
-    def _judge(self, rows: Sequence[PayoutRow], reference: str, number: int, client_id: str) -> None:
+    def _validate(self, rows: Sequence[PayoutRow], reference: str, number: int, client_id: str) -> None:
         # Read the fee afresh: a draft has no check of its fee, and approvers rely on the sum.
         self._fees.forget(client_id, TransactionType.DISBURSEMENT)
         terms = self._fees.find(client_id, TransactionType.DISBURSEMENT)
@@ -254,7 +254,7 @@ class PayoutDrafts:
                 row.problems.append("phone_number: The number does not show its provider.")
                 continue
             row.problems += self._problems_of(row.provider, row.amount_cents)
-        _judge_references(rows, reference, number, client_id)
+        _validate_references(rows, reference, number, client_id)
 
     def _problems_of(self, name: str, amount_cents: int) -> list[str]:
         """Why a provider would never move an amount, in sentences."""
@@ -297,7 +297,7 @@ def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]
     return rows if is_changed else []
 
 
-def _judge_references(rows: Sequence[PayoutRow], payout: str, number: int, client_id: str) -> None:
+def _validate_references(rows: Sequence[PayoutRow], payout: str, number: int, client_id: str) -> None:
     """Add the problems of references that the rows repeat, or that were used before."""
     lines = defaultdict(list)
     for row in with_pauses(rows):

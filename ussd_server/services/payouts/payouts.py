@@ -85,7 +85,7 @@ class PayoutService:
         self._approval = PayoutApproval(runtime, creator)
 
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
-        """Judge and keep every row, and send none (`PayoutDrafts.create`)."""
+        """Validate and keep every row, and send none (`PayoutDrafts.create`)."""
         return self._drafts.create(request, context)
 
     def create_by_operator(self, request: CreatePayout, by: str, context: RequestContext) -> CreatedPayout:

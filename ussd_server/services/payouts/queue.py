@@ -92,16 +92,16 @@ def cancel_queued(payout: Payout, now: datetime) -> int:
     """Fail every transaction of a payout that was never sent, and release its money; return their number.
 
     Call inside a unit of work, a `long_unit_of_work` where many rows may wait. A worker that is about to send a row has
-    locked it: the row is sent or cancelled, never both. If the payout's time has come, its provider is enquired once
+    locked it: the row is sent or cancelled, never both. If the payout's time has come, its provider is queried once
     about each row: a database that lost its last commits does not know what has left.
     """
     rows = list(
         for_update(Transaction.select().where(Transaction.payout_id == payout.id, _NEVER_SENT).order_by(Transaction.id))
     )
     may_have_left = payout.send_at is None or payout.send_at <= now
-    for place, row in enumerate(rows):
-        # A second apart, so that other payments do not wait for these enquiries.
-        check_at = now + _CHECKED_AFTER + timedelta(seconds=place // _CHECKED_TOGETHER * _CHECKED_TOGETHER)
+    for number, row in enumerate(rows):
+        # Twenty of them every twenty seconds, so that other payments do not wait for these queries.
+        check_at = now + _CHECKED_AFTER + timedelta(seconds=number // _CHECKED_TOGETHER * _CHECKED_TOGETHER)
         row.due_at = check_at if may_have_left else None
     postings: list[Postings] = []
     for some in chunked(rows, _ROWS_AT_ONCE):

@@ -39,7 +39,7 @@ class ProviderSwitches:
         return self._off.refresh().get(provider)
 
     def set(self, request: SwitchProvider, context: RequestContext) -> None:
-        """Switch a provider off or on. Existing payments are still sent and enquired about.
+        """Switch a provider off or on. Existing payments are still sent and queried.
 
         Raises INVALID_REQUEST for a provider that is not set up, and unless a reason of 1 to 200 characters is given.
         """
