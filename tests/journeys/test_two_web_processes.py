@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import http.client
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
-from testbed.ports import free_port
-from tests.support.eventually import eventually
-from tests.support.real_service.service import answers, environment
+from tests.server.callers import serving
 from tests.support.shop import CODE, PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.settings import Settings
 
-_REPOSITORY = Path(__file__).parents[2]
 _TIMES = 20
 
 
@@ -32,34 +25,17 @@ _TIMES = 20
 def ports(services: Services, settings: Settings) -> Iterator[list[int]]:
     """Where two web processes listen, each a server of its own with one worker."""
     with ExitStack() as stack:
-        yield [stack.enter_context(serving(settings, number)) for number in range(2)]
+        yield [stack.enter_context(_serving(settings, number)) for number in range(2)]
 
 
 @contextmanager
-def serving(settings: Settings, number: int) -> Iterator[int]:
-    """One web process, until the block ends."""
-    port = free_port()
+def _serving(settings: Settings, number: int) -> Iterator[int]:
     folder = settings.data_dir / f"web-{number}"
     folder.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.server.gunicorn_settings"],
-        cwd=_REPOSITORY,
-        env=environment(
-            folder,
-            USSD_BIND=f"127.0.0.1:{port}",
-            USSD_DATABASE_URL=settings.database_url,
-            USSD_REDIS_URL=settings.redis_url,
-            USSD_SECRETS_FILE=str(settings.secrets_file),
-            USSD_WORKERS="1",
-            USSD_LOG_LEVEL="ERROR",
-        ),
-    )
-    try:
-        eventually(lambda: answers(port, "/health/live"))
+    own = settings.database_url, settings.redis_url
+    secrets_file, threads = str(settings.secrets_file), str(settings.threads)
+    with serving(folder, *own, is_quiet=False, USSD_SECRETS_FILE=secrets_file, USSD_THREADS=threads) as (port, _):
         yield port
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
 
 
 def post(port: int, path: str, text: str) -> bytes:
