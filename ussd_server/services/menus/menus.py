@@ -229,7 +229,7 @@ class MenuService:
         menu = find_menu(request.menu_id, context)
         version = request.version or menu.published_version
         raw = _require_version(menu, version).document if version else menu.draft
-        parts, drawing = in_native_thread(lambda: (graph(read(raw)[0]), draw(read(raw)[0])), pool="documents")
+        parts, drawing = in_native_thread(lambda: (graph(document := read(raw)[0]), draw(document)), pool="documents")
         return GraphView(menu.name, version, parts.nodes, parts.edges, drawing)
 
     def document(self, menu_id: str, version: int | None, context: RequestContext) -> dict[str, Any]:
