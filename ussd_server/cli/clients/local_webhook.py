@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import Transport
 from ussd_server.services.webhooks.messages import EventView
+from ussd_server.services.webhooks.subscriptions import new_webhook_secret
 from ussd_server.values import iso_milliseconds, new_id
 
 _TIMEOUT_SECONDS = 10.0
@@ -50,7 +50,7 @@ class LocalWebhook:
     def __init__(self, url: str, secret: str | None) -> None:
         """Raises ClickException for an address that may not be called, and for a secret that cannot sign."""
         self._url = url
-        self._made_secret = None if secret else f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
+        self._made_secret = None if secret else new_webhook_secret()
         self._secret = secret or self._made_secret or ""
         self._clock = Clock()
         self.about_secret = "" if secret else f"Signed with {self._secret}\n"
