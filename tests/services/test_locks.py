@@ -23,6 +23,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.clients.messages import CreateClient, CreateUser
 from ussd_server.services.payouts.messages import ApprovePayout, PayoutView, ReplacePayout
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.processing.messages import EndReview
@@ -211,3 +212,16 @@ def test_a_late_success_takes_a_shortfall_for_money_that_is_being_spent(
     books = balances(context.client_id)
     assert (books["main"], books["shortfall"]) == ((100_000, 0), (-400_000, 0))
     assert check_everything() == []
+
+
+def test_of_two_first_people_of_a_client_one_is_made(services: Services, compete: Compete) -> None:
+    client_id = services.clients.create(CreateClient("school"), operator()).client_id
+
+    def first(email: str) -> CreateUser:
+        return CreateUser(client_id, email, "owner", "a password of a person", is_first=True)
+
+    with unit_of_work():
+        services.clients.create_user(first("ann@school.example"), operator())
+        again = compete(partial(code_of, lambda: services.clients.create_user(first("ben@school.example"), operator())))
+    assert again.result() is Code.INVALID_REQUEST
+    assert [each.email for each in services.clients.list_users(client_id, operator())] == ["ann@school.example"]

@@ -141,14 +141,17 @@ class ClientService:
     def create_user(self, request: CreateUser, context: RequestContext) -> UserView:
         """Make a person.
 
-        INVALID_REQUEST for an invalid e-mail address, role or password, NOT_FOUND for an unknown client.
+        INVALID_REQUEST for an invalid e-mail address, role or password, and where the person must be the client's first
+        and is not; NOT_FOUND for an unknown client.
         """
         context.require_operator()
         email, role = checked_email(request.email), checked_role(request.role)
         password_hash = hash_checked_password(request.password)
         now = self._clock.now()
         with unit_of_work():
-            client = _find_client(request.client_id)
+            client = lock_row(Client, _find_client(request.client_id).id)
+            if request.is_first and User.select().where(User.client_id == client.id).exists():
+                raise ServiceError(Code.INVALID_REQUEST, "This client has people, who invite others.")
             row = insert_person(now, client_id=client.id, email=email, role=role, password_hash=password_hash)
             write_audit_event("user.created", context, now, client_id=client.id, object_id=row.id)
         return _user_view(row)

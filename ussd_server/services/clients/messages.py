@@ -31,12 +31,13 @@ class ClientView:
 
 @dataclass(frozen=True, slots=True)
 class CreateUser:
-    """Create a user of a client. `role` is owner, admin, developer or viewer."""
+    """Create a user of a client. `role` is owner, admin, developer or viewer. `is_first`: the client must have none."""
 
     client_id: str  # or the client's name
     email: str
     role: str
     password: str = field(repr=False)  # 12 to 256 characters
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

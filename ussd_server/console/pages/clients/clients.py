@@ -101,9 +101,8 @@ def create_first_owner(context: RequestContext, client_id: str) -> Any:
     """Make the first person of a client, and show their password once. Owners make all others."""
     email, password = request.form.get("email", "").strip(), new_password()
     with shown_again(lambda error: _client_page(client_id, context, error)):
-        if services().clients.list_users(client_id, context):
-            raise ServiceError(Code.INVALID_REQUEST, "This client has people, who invite others.")
-        owner = services().clients.create_user(CreateUser(client_id, email, "owner", password), context)
+        person = CreateUser(client_id, email, "owner", password, is_first=True)
+        owner = services().clients.create_user(person, context)
     return _client_page(client_id, context, None, made=(owner.email, password))
 
 
