@@ -14,6 +14,7 @@ from tests.conftest import MovableClock
 from tests.gates.registrations import names_used_of, users_of
 from tests.gates.world import WAYS, Sender, World
 from tests.support.books import check_everything
+from tests.support.money import request
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.payouts import Payout
@@ -79,13 +80,12 @@ OF_KEYS = {
 OF_PEOPLE = {Refusal.PERSON_DISABLED, Refusal.PERSON_DEMOTED}
 ALWAYS = {Refusal.CLIENT_DISABLED, Refusal.MONEY_HELD}
 BOTH = set(Moment)
+NEVER_RECEIVED = "+256770000007"
 
-# For each way out what stops it, and when. A payment that was recorded has been counted for its key's daily limit.
-# A key's expiry is known beforehand, and revokes no menu.
-COUNTED = dict.fromkeys(Refusal, BOTH) | {Refusal.DAILY_LIMIT: {Moment.BEFORE}}
+# For each way out what stops it, and when. A key's expiry is known beforehand, and revokes no menu.
 MATRIX: dict[WayOut, dict[Refusal, set[Moment]]] = {
-    WayOut.PAYMENT: COUNTED,
-    WayOut.REFUND: COUNTED,
+    WayOut.PAYMENT: dict.fromkeys(Refusal, BOTH),
+    WayOut.REFUND: dict.fromkeys(Refusal, BOTH),
     WayOut.PAYOUT: dict.fromkeys(Refusal, BOTH),
     WayOut.DATED_PAYOUT: dict.fromkeys(Refusal, BOTH),
     WayOut.MENU: {refusal: BOTH for refusal in Refusal if refusal is not Refusal.KEY_EXPIRED},
@@ -187,6 +187,36 @@ def test_a_payment_that_may_have_been_sent_is_asked_about_also_for_a_revoked_key
     world.work()
     (payment,) = world.left()
     assert payment.status != "failed"
+
+
+@pytest.mark.parametrize("refusal", [Refusal.KEY_DELETED, Refusal.DAILY_LIMIT, Refusal.CLIENT_DISABLED])
+def test_a_payment_that_its_provider_never_received_is_not_sent_again_for_what_was_refused(
+    make: Callable[[Sender], World], refusal: Refusal
+) -> None:
+    world = make(Sender.KEY)
+    order = request("disbursement", NEVER_RECEIVED, 1000, reference="lost")
+    world.services.transactions.create(order, world.caller())
+    world.work()
+    EFFECTS[refusal](world)
+    for _ in range(10):
+        world.clock.advance(10)
+        world.work()
+    payment = Transaction.get(Transaction.reference == "lost")
+    assert (payment.ask_attempts, payment.status, payment.is_in_review) == (1, "ambiguous", True)
+    assert world.reserved_cents() == 1000_00, "nobody may say that it failed"
+    assert check_everything() == []
+
+
+def test_a_lowered_limit_lets_the_first_payments_leave(make: Callable[[Sender], World]) -> None:
+    world = make(Sender.KEY)
+    for place in range(5):
+        order = request("disbursement", shillings=200, reference=f"pay-{place}")
+        world.services.transactions.create(order, world.caller())
+    world.change_key(daily_limit_cents=500_00)
+    world.work()
+    assert [payment.reference for payment in world.left()] == ["pay-0", "pay-1"]
+    assert world.reserved_cents() == 0
+    assert check_everything() == []
 
 
 def test_a_payment_that_is_not_sent_says_why(make: Callable[[Sender], World]) -> None:

@@ -3,7 +3,8 @@
 It refuses while the operator holds all money, and for a disabled client, a key that was deleted or disabled, has
 expired or lost its scope, a person who was disabled or lost the right, and a menu whose publisher was revoked.
 Authentication has just checked key, person and client of an API call, so creating its payment reads nothing. Before it
-is sent, one query reads them again. The database enforces daily limits (`keys_spend`).
+is sent, one query reads them again. The database enforces daily limits when payments are created (`keys_spend`); the
+gate stops what a limit that was lowered since no longer allows.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from typing import Any
 
 from peewee import JOIN, fn
 
 from ussd_server.context import SEND, CallerKind, RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.models.clients import Client, User, is_client_active
-from ussd_server.models.keys import ApiKey
+from ussd_server.models.keys import ApiKey, KeySpending
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import MenuVersion
@@ -99,17 +101,20 @@ class SendingGate:
             raise ServiceError(Code.INVALID_REQUEST, fault)
 
     def fault_of(self, row: Transaction) -> str | None:
-        """Why a created payment may not be sent any more, as a sentence without a full stop; None where it may.
+        """Why a payment may not be sent, or sent again, as a sentence without a full stop; None where it may.
 
         Call before the first byte is sent, with the row locked. Collections always may: they bring money. Costs one
-        query, and two more for a payment by a menu.
+        query, two more for a payment by a menu, and one more where the key has reached its daily limit.
         """
         if row.type not in MONEY_OUT:
             return None
         way = _way_of(row)
         verb = "approved the payout" if way is WayOut.PAYOUT else "requested the payment"
+        sender = _sender(row.client_id, row.key_id, row.user_id, kampala_day(row.created_at))
         # The key of a session of the API needs no right to send: the menu's publisher has it.
-        fault = _sender(row.client_id, row.key_id, row.user_id).fault(way.needs, self._clock.now(), verb)
+        fault = sender.fault(way.needs, self._clock.now(), verb)
+        if fault is None and sender.key is not None and sender.key.is_over_limit and _is_over_limit(row, sender.key):
+            fault = f"The daily limit of the API key that {verb} was lowered"
         if fault is None and way is WayOut.MENU:
             assert row.menu_id is not None
             assert row.menu_version is not None
@@ -153,19 +158,28 @@ def limiting_key(key_ids: Iterable[str | None]) -> tuple[str | None, int | None]
 def lowered_limit(payout: Payout) -> str | None:
     """Why a payout whose money is reserved may not be paid: its key's limit was lowered since. None while it may."""
     key = ApiKey.get_or_none(ApiKey.id == payout.counted_key_id, _HAS_LIMIT) if payout.counted_key_id else None
-    if key is None or payout.reserved_at is None:
+    if key is None or payout.reserved_at is None or _paid_cents(key.id, payout.reserved_at) <= key.daily_limit_cents:
         return None
-    begin, end = bounds_of_day(date.fromisoformat(kampala_day(payout.reserved_at)))
+    return f"The daily limit of the API key {key.name or key.apikey} is UGX {grouped(key.daily_limit_cents)} now."
+
+
+def _is_over_limit(row: Transaction, key: _Key) -> bool:
+    """Whether a payment is beyond the daily limit of its key, after those that were created before it that day."""
+    return _paid_cents(row.key_id, row.created_at, Transaction.id <= row.id) > (key.limit_cents or 0)
+
+
+def _paid_cents(key_id: str, moment: datetime, *conditions: Any) -> int:
+    """What counts for a key's daily limit on the day of a moment in Kampala, without what failed, in cents."""
+    begin, end = bounds_of_day(date.fromisoformat(kampala_day(moment)))
     paid = Transaction.select(fn.SUM(Transaction.amount_cents + Transaction.fee_cents)).where(
-        Transaction.key_id == key.id,
+        Transaction.key_id == key_id,
         Transaction.id >= new_id_floor(begin),
         Transaction.id < new_id_floor(end),
         Transaction.type.in_((TransactionType.DISBURSEMENT, TransactionType.REFUND)),
         Transaction.status != TransactionStatus.FAILED,
+        *conditions,
     )
-    if (paid.scalar() or 0) <= key.daily_limit_cents:
-        return None
-    return f"The daily limit of the API key {key.name or key.apikey} is UGX {grouped(key.daily_limit_cents)} now."
+    return int(paid.scalar() or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +191,13 @@ class _Key:
     expires_at: datetime | None
     scopes: str | None
     limit_cents: int | None
+    spent_cents: int | None
+    """What was counted on the day of its payment; failed payments still count."""
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether more was counted than the daily limit is now."""
+        return self.limit_cents is not None and (self.spent_cents or 0) > self.limit_cents
 
     def fault(self, needs: str | None, now: datetime) -> str | None:
         """Why the key may not send, as what follows its name; None where it may."""
@@ -229,11 +250,11 @@ class _Sender:
         return None
 
 
-def _sender(client_id: str, key_id: str | None, user_id: str | None) -> _Sender:
-    """Read a sender, in one query."""
-    (columns,) = _SENDER.tuples(client_id=client_id, key_id=key_id, user_id=user_id)
-    is_client_active, id_, is_active, expires_at, scopes, limit_cents, is_person_active, role = columns
-    key = _Key(id_, bool(is_active), ApiKey.expires_at.python_value(expires_at), scopes, limit_cents)
+def _sender(client_id: str, key_id: str | None, user_id: str | None, day: str | None = None) -> _Sender:
+    """Read a sender, in one query, with what was counted for its key on a day."""
+    (columns,) = _SENDER.tuples(client_id=client_id, key_id=key_id, user_id=user_id, day=day)
+    is_client_active, id_, is_active, expires_at, scopes, limit_cents, spent_cents, is_person_active, role = columns
+    key = _Key(id_, bool(is_active), ApiKey.expires_at.python_value(expires_at), scopes, limit_cents, spent_cents)
     person = _Person(bool(is_person_active), role or "")
     return _Sender(bool(is_client_active), key if key_id else None, person if user_id else None)
 
@@ -262,10 +283,16 @@ _SENDER = CompiledQuery(
             ApiKey.expires_at,
             ApiKey.scopes,
             ApiKey.daily_limit_cents,
+            KeySpending.spent_cents,
             User.is_active,
             User.role,
         )
         .join(ApiKey, JOIN.LEFT_OUTER, on=(ApiKey.id == param(ApiKey.id, "key_id")))
+        .join(
+            KeySpending,
+            JOIN.LEFT_OUTER,
+            on=(KeySpending.key_id == ApiKey.id) & (KeySpending.day == param(KeySpending.day)),
+        )
         .switch(Client)
         .join(User, JOIN.LEFT_OUTER, on=(User.id == param(User.id, "user_id")))
         .where(Client.id == param(Client.id, "client_id"))

@@ -111,9 +111,16 @@ class PaymentProcessor:
         self._at_kill_point("claimed")
         with unit_of_work():
             row = still_leased(claimed)
-            if row is None or self._is_stopped(row):
+            if row is None:
                 return
-            is_sent = self._mark_asked(row)
+            fault = self._gate.fault_of(row) if _may_be_sent(row) else None
+            if fault is not None and _was_never_sent(row):
+                self._cancel(row, fault)
+                return
+            # One that the provider never received is not sent again either; it is queried until operators decide.
+            is_sent = fault is None and _may_be_sent(row)
+            if is_sent:
+                self._mark_asked(row)
         payment = _payment(row)
         called_at = self._clock.now()
         if is_sent:
@@ -128,10 +135,8 @@ class PaymentProcessor:
         self.apply_outcome(row.id, provider.pace, answer, source, called_at, row.lease_token, took_ms)
         self._at_kill_point("concluded")
 
-    def _is_stopped(self, row: Transaction) -> bool:
-        """Cancel a payment of which certainly nothing was sent, where the gate refuses it now. The row is locked."""
-        if not _was_never_sent(row) or (fault := self._gate.fault_of(row)) is None:
-            return False
+    def _cancel(self, row: Transaction, fault: str) -> None:
+        """Cancel a payment of which certainly nothing was sent, because the gate refuses it now. The row is locked."""
         now = self._clock.now()
         log.warning("a payment was not sent, because its sender was revoked", reason=fault)
         end_lease(row)
@@ -139,17 +144,10 @@ class PaymentProcessor:
         # The database may have lost the commit of an earlier request under this reference: query the status once.
         check_at = now + timedelta(seconds=SLOW_POLL_SECONDS)
         fail(row, FailureCode.CANCELLED, Source.SUBMIT, now, ChangeDetail(note=fault), check_at)
-        return True
 
-    def _mark_asked(self, row: Transaction) -> bool:
-        """Record that the payment is sent once the unit of work is committed. The row is locked.
-
-        Returns False when an earlier request may have been sent, when the payment is final, and during a review: the
-        caller then queries the status.
-        """
+    def _mark_asked(self, row: Transaction) -> None:
+        """Record that the payment is sent once the unit of work is committed. The row is locked."""
         now = self._clock.now()
-        if row.asked_at is not None or row.status not in UNFINISHED or row.review_opened_at is not None:
-            return False
         row.asked_at = row.updated_at = now
         if row.ask_attempts == 0 and self._sends_plain(row):
             row.sent_reference = row.provider_reference.replace("-", "")
@@ -158,7 +156,6 @@ class PaymentProcessor:
             row.status = TransactionStatus.SUBMITTED
             append_change(row, Source.SUBMIT, now, ChangeDetail(attempt=row.ask_attempts, sent="payment"))
         row.save(only=[getattr(Transaction, name) for name in _ASKED])
-        return True
 
     def _sends_plain(self, row: Transaction) -> bool:
         """Whether the provider gets the reference of a new payment without hyphens.
@@ -333,6 +330,11 @@ class CallbackService:
             for provider in self._providers
             if provider.sends_callbacks
         ]
+
+
+def _may_be_sent(row: Transaction) -> bool:
+    """Whether a payment is to be sent: no earlier request may be on its way, it is not final and not under review."""
+    return row.asked_at is None and row.status in UNFINISHED and row.review_opened_at is None
 
 
 def _was_never_sent(row: Transaction) -> bool:
