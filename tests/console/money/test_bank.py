@@ -58,6 +58,33 @@ def test_an_account_is_stated_by_an_owner_confirmed_and_settled_by_two_operators
     assert settled.amount_cents == 70_000_00
 
 
+def test_two_operators_record_what_the_bank_has_paid_to_an_account_that_was_changed(
+    visit: Visit, operator: Operators, services: Services, example_client: ExampleClient
+) -> None:
+    deposit(services, operator_context(example_client.id), 70_000)
+    owner, ann, bob = visit("owner"), operator("ann"), operator("bob")
+    state(owner)
+    ann.get("/operator/settlements")
+    digest = services.bank_accounts.list(operator_context())[0].digest
+    ann.post(f"/operator/settlements/{example_client.id}/confirm", digest=digest)
+    completed = ann.post("/operator/settlements/reserve").text.rstrip().removesuffix(",") + ",FT77"
+    state(owner, number="666")
+
+    def send(**choice: str) -> int:
+        ann.get("/operator/settlements")
+        file = (io.BytesIO(completed.encode()), "due.csv")
+        return ann.post("/operator/settlements/file", file=file, **choice).status_code
+
+    assert send() == 400
+    assert send(is_paid="yes") == 303
+    page = bob.get("/operator/proposals").text
+    assert "created. The client has another bank account by now" in page
+    path, digest = confirmation(page)
+    assert bob.post(path, digest=digest).status_code == 303
+    (settled,) = services.bank_settlements.list(operator_context())
+    assert (settled.status, settled.bank_reference) == ("succeeded", "FT77")
+
+
 def test_only_an_owner_has_the_form_and_a_file_with_a_bad_line_proposes_nothing(
     visit: Visit, operator: Operators, services: Services, example_client: ExampleClient
 ) -> None:

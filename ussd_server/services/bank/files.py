@@ -51,8 +51,11 @@ def file_of(settlements: Iterable[DueSettlement]) -> Iterator[bytes]:
     return csv_parts(_COLUMNS, rows)
 
 
-def read_file(source: BinaryIO) -> list[SettlementLine]:
-    """The lines that have a bank reference. INVALID_REQUEST, naming row and column, for the first bad one."""
+def read_file(source: BinaryIO, is_paid: bool) -> list[SettlementLine]:
+    """The lines that have a bank reference, each with `is_paid`.
+
+    INVALID_REQUEST, naming row and column, for the first bad one.
+    """
     try:
         rows = read_rows(source, _BOUNDS)
         headings = find_columns(rows, {name: (name,) for name in _COLUMNS}, [(name,) for name in _COLUMNS])
@@ -61,7 +64,7 @@ def read_file(source: BinaryIO) -> list[SettlementLine]:
         raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
     if len(found) > _MOST_LINES:
         raise ServiceError(Code.INVALID_REQUEST, f"The file has more than {_MOST_LINES:,} rows; divide it.")
-    lines = [_read_line(row, headings) for row in found if row.cell(headings.columns["bank_reference"])]
+    lines = [_read_line(row, headings, is_paid) for row in found if row.cell(headings.columns["bank_reference"])]
     line_by_settlement: dict[str, int] = {}
     for each in lines:
         earlier = line_by_settlement.setdefault(each.settlement_id, each.line)
@@ -80,7 +83,7 @@ def bad_line(line: int, problem: str) -> ServiceError:
     return ServiceError(Code.INVALID_REQUEST, f"Row {line}, {problem} Nothing was recorded.")
 
 
-def _read_line(row: Row, headings: Headings) -> SettlementLine:
+def _read_line(row: Row, headings: Headings, is_paid: bool) -> SettlementLine:
     cells = {name: row.cell(index) for name, index in headings.columns.items()}
     for column, what in (("settlement_id", "a settlement"), ("client_id", "a client")):
         if not is_id(cells[column]):
@@ -96,4 +99,6 @@ def _read_line(row: Row, headings: Headings) -> SettlementLine:
     if not canonical_receipt(reference):
         raise bad_line(row.line, "bank_reference: Needs a letter or a digit.")
     account = (cells["bank"], cells["number"], cells["name"])
-    return SettlementLine(row.line, cells["client_id"], *account, amount_cents, reference, cells["settlement_id"])
+    return SettlementLine(
+        row.line, cells["client_id"], *account, amount_cents, reference, cells["settlement_id"], is_paid
+    )

@@ -158,24 +158,20 @@ class BankSettlementService:
         another reference, or with the bank reference of another settlement; and unless the request says that the bank
         has paid all the same, of a settlement that it should not have paid (`waiting`).
         """
-        lines = sorted(read_file(request.source), key=lambda line: (line.client_id, line.line))
+        lines = sorted(read_file(request.source, request.is_paid), key=lambda line: (line.client_id, line.line))
         with unit_of_work():
             lock_claims(BANK, (line.bank_reference for line in lines))
-            return tuple(
-                self.record_line(line, request.by, request.second, context, is_paid=request.is_paid) for line in lines
-            )
+            return tuple(self.record_line(line, request.by, request.second, context) for line in lines)
 
-    def read(self, file: bytes, context: RequestContext) -> Sequence[SettlementLine]:
+    def read(self, file: bytes, context: RequestContext, *, is_paid: bool = False) -> Sequence[SettlementLine]:
         """The lines of a file that have a bank reference. INVALID_REQUEST for a bad line, or without any."""
         context.require_operator()
-        lines = read_file(BytesIO(file))
+        lines = read_file(BytesIO(file), is_paid)
         if not lines:
             raise ServiceError(Code.INVALID_REQUEST, "No line has a bank reference.")
         return lines
 
-    def record_line(
-        self, line: SettlementLine, by: str, second: str, context: RequestContext, *, is_paid: bool = False
-    ) -> SettlementView:
+    def record_line(self, line: SettlementLine, by: str, second: str, context: RequestContext) -> SettlementView:
         """Record one settlement, as `record` does."""
         context.require_operator()
         names = require_two_names(by, second)
@@ -183,20 +179,19 @@ class BankSettlementService:
             row = settlement_of(line)
             is_new = row.status == TransactionStatus.CREATED
             if is_new:
-                fault = self._fault_of(row)
-                if fault is not None and not is_paid:
-                    raise _not_payable(fault)
-                self._post(row, line.bank_reference, names, context, fault)
+                self._post(row, line.bank_reference, names, context, self._accepted_fault(row, line))
         return _view(row, replayed=not is_new)
 
     def require_recordable(self, line: SettlementLine, context: RequestContext) -> str:
-        """Return the status of the settlement of a line, locked. INVALID_REQUEST where `record` refuses the line."""
+        """Return the state of the settlement of a line, locked: its status, and why the bank should not have paid it.
+
+        INVALID_REQUEST where `record` refuses the line.
+        """
         context.require_operator()
         with refusals_of(line):
             row = settlement_of(line)
-            if row.status == TransactionStatus.CREATED and (fault := self._fault_of(row)):
-                raise _not_payable(fault)
-            return str(row.status)
+            fault = self._accepted_fault(row, line) if row.status == TransactionStatus.CREATED else None
+            return f"{row.status}. {fault}" if fault else str(row.status)
 
     def cancel(self, request: EndSettlement, context: RequestContext) -> SettlementView:
         """Release the money of a settlement that the bank does not pay. NOT_FOUND for an unknown one.
@@ -263,6 +258,15 @@ class BankSettlementService:
             due = min(due, had - settled_since(row.client_id, until))
         due -= row.keep_cents or 0
         return due if due >= (row.minimum_cents or 0) else 0
+
+    def _accepted_fault(self, row: Transaction, line: SettlementLine) -> str | None:
+        """As `_fault_of`. INVALID_REQUEST for a reason unless the line says that the bank has paid all the same."""
+        fault = self._fault_of(row)
+        if fault is not None and not line.is_paid:
+            raise line_refusal(
+                f"settlement_id: {fault}. If the bank has paid it, say so: `settlements record --paid`, or in the form."
+            )
+        return fault
 
     def _fault_of(self, row: Transaction) -> str | None:
         """Why the bank should not have paid a locked settlement, as a sentence without a full stop; None for no reason.
@@ -369,7 +373,3 @@ def _view(
         second,
         replayed,
     )
-
-
-def _not_payable(fault: str) -> ServiceError:
-    return line_refusal(f"settlement_id: {fault}. If the bank has paid it, use `settlements record --paid`.")

@@ -97,7 +97,8 @@ def propose_settlements(context: RequestContext) -> Any:
     with shown_again(lambda error: _settlements_page(context, error)):
         if file is None or not file.filename:
             raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
-        lines = services().bank_settlements.read(file.read(), context)
+        is_paid = request.form.get("is_paid") == "yes"
+        lines = services().bank_settlements.read(file.read(), context, is_paid=is_paid)
         services().proposals.propose_all(
             [
                 Propose(
