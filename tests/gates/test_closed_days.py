@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from functools import partial
 
 import pytest
 
@@ -12,7 +13,9 @@ from tests.gates.ways_in import CENTS, SECOND, SHILLINGS, Enquired, World
 from tests.services.reconciliation.days import at_hour, close, end_reviews, store
 from tests.services.reconciliation.statement_files import kampala, with_balances
 from tests.support.books import check_everything
+from tests.support.competitors import competing
 from tests.support.unguarded import without_triggers
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operations.book_check.check import Violation
@@ -71,6 +74,20 @@ def test_a_closed_day_stays_proven_and_the_later_day_counts_the_money_once(
     assert [(step.verdict, step.count, step.amount_cents, step.late_for) for step in later.bridge] == [
         ("late_change", 2, 0, day.isoformat())
     ]
+    assert _violations(world) == []
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_money_that_is_given_back_while_its_day_is_closed_still_counts_on_that_day(
+    world: World, day: date, ours: Enquired
+) -> None:
+    with competing() as compete:
+        with unit_of_work():
+            ours.report()
+            assert seen(world, ours.row.same_money_as).status == "reversed"
+            closing = compete(partial(close, world.services, day, SECOND))
+            assert closing.done(), "payments do not wait for a day that is closed"
+        assert closing.result().ours_cents == CENTS
     assert _violations(world) == []
 
 

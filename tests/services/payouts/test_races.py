@@ -15,7 +15,7 @@ from tests.support.money import work
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.services.payouts.messages import ApprovePayout, ItemState
+from ussd_server.services.payouts.messages import ApprovePayout, ItemState, PayoutView
 from ussd_server.status import Code
 from ussd_server.values import new_id
 
@@ -49,6 +49,18 @@ def test_of_simultaneous_approvals_one_counts(desk: PayoutDesk) -> None:
         assert desk.main() == (50_000_000, turn * _ROWS * 10_000)
         assert Transaction.select().where(Transaction.payout_id == draft.payout_id).count() == _ROWS
     assert check_everything() == []
+
+
+def test_the_same_approval_many_times_at_once_is_always_answered_with_what_it_did(desk: PayoutDesk) -> None:
+    answered: list[str] = []
+
+    def approve(payout: PayoutView) -> None:
+        answered.append(desk.approve(payout).status)
+
+    for turn in range(_ROUNDS):
+        draft = desk.draft_of(1, f"P{turn}")
+        assert at_once(*[partial(approve, draft)] * 6) == [None] * 6
+    assert set(answered) == {"approved"}
 
 
 def test_of_an_approval_and_a_cancellation_in_any_order_the_cancellation_wins(desk: PayoutDesk) -> None:

@@ -104,6 +104,12 @@ _INSERT = CompiledQuery(
 )
 
 
+IS_GIVEN_BACK = """(paid.status = 'reversed' AND paid.origin = 'payer' AND EXISTS (
+    SELECT 1 FROM transactions AS counted
+    WHERE counted.id = paid.same_money_as AND counted.status IN ('succeeded', 'reversed')))"""
+"""`is_given_back` in SQL, of a transaction called `paid`."""
+
+
 def is_given_back(by: datetime | None = None) -> Any:
     """The condition on `Transaction` that it is a payer's payment whose money another one has; `by`: at that moment."""
     counted = Transaction.alias("counted")

@@ -6,10 +6,10 @@ due, or waits a day for the money.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from peewee import JOIN, IntegrityError
 
@@ -61,6 +61,7 @@ _RETRY_OF_LIMIT = timedelta(hours=1)
 _MONEY_WITHIN = timedelta(days=1)
 _LAST_TRY_WITHIN = timedelta(minutes=5)
 _MISSING = (Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED)
+_Result = TypeVar("_Result")
 
 
 class PayoutApproval:
@@ -82,16 +83,11 @@ class PayoutApproval:
         """
         checked_note(request.note)
         if not _must_be_approved(payout, context):
-            return payout
+            return find_row(Payout, payout.id)
         gate = self._creator.gate
         gate.require_recordable(gate.admit(WayOut.PAYOUT, context))
         gate.require_open()
-        while True:
-            try:
-                return self._approve(payout, request, context)
-            except AnotherFeeError:
-                # The rows are drafted again, with the fee that is agreed now.
-                continue
+        return _with_present_fees(lambda: self._approve(payout, request, context))
 
     def _approve(self, payout: Payout, request: ApprovePayout, context: RequestContext) -> Payout:
         now = self._clock.now()
@@ -185,11 +181,7 @@ class PayoutApproval:
                 # No worker ran when its day ended, and its client counts on its being cancelled.
                 raise ServiceError(Code.INSUFFICIENT_BALANCE, "The money did not come within a day")
             self._creator.gate.require_due(payout)
-            while True:
-                try:
-                    return self._reserve_due(payout, now)
-                except AnotherFeeError:
-                    continue
+            _with_present_fees(lambda: self._reserve_due(payout, now))
         except ServiceError as refusal:
             _refused(payout_id, refusal, self._outbox, now)
 
@@ -219,6 +211,13 @@ class PayoutApproval:
         self._at_kill_point("payout.reserved")
         write_by_line(row.id, "transaction_id", drafted.ids)
         row.total_fee_cents, row.reserved_at = drafted.total_fee_cents, now
+
+
+def _with_present_fees(step: Callable[[], _Result]) -> _Result:
+    """Run a step that drafts rows; again when another fee was agreed since it read the fees."""
+    while True:
+        with suppress(AnotherFeeError):
+            return step()
 
 
 def _must_be_approved(payout: Payout, context: RequestContext) -> bool:

@@ -14,7 +14,13 @@ from ussd_server.models.statements import ClosedDay, ProviderStatement, Statemen
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
-from ussd_server.services.reconciliation.days.bridge import DayBridge, DayPayment, bridge_of, ended_within
+from ussd_server.services.reconciliation.days.bridge import (
+    SETTLES_WITHIN,
+    DayBridge,
+    DayPayment,
+    bridge_of,
+    ended_within,
+)
 from ussd_server.services.reconciliation.days.coverage import Coverage, coverage_of
 from ussd_server.services.reconciliation.days.proofs import DayProofs
 from ussd_server.services.reconciliation.imports import add_missing, lock_imports
@@ -49,7 +55,7 @@ class DayService:
         """
         context.require_operator()
         names = _names_of(request)
-        covered = _covered(request)
+        covered, closed_count = _covered(request), _closed_count(request)
         now = self._clock.now()
         bridge = self._bridge(request, covered, now)
         if bridge.missing and covered is not None:
@@ -59,9 +65,12 @@ class DayService:
         _require_signable(bridge, len(names))
         with unit_of_work():
             lock_imports()
-            # Nothing else that the bridge was computed from changes: what is given back from now on counts later.
+            # Nothing else that the bridge was computed from changes: its payments ended a minute ago at least, and what
+            # was given back since then counts later.
             if _covered(request) != covered:
                 raise _refusal("Statements of this day were imported or removed meanwhile; close it again")
+            if _closed_count(request) != closed_count:
+                raise _refusal("Another day was closed meanwhile; close it again")
             row = ClosedDay(
                 provider=request.provider,
                 day=request.date.isoformat(),
@@ -110,8 +119,8 @@ class DayService:
 
     def _bridge(self, request: CloseDay, covered: Coverage | None, now: datetime) -> DayBridge:
         """The bridge of a day that is over, if it is closed now."""
-        if bounds_of_day(request.date)[1] > now:
-            raise _refusal("The day is not over")
+        if bounds_of_day(request.date)[1] + SETTLES_WITHIN > now:
+            raise _refusal("The day is not over, or has just ended; wait a minute")
         if covered is not None:
             return bridge_of(request.provider, request.date, covered, now)
         if not request.is_empty:
@@ -151,6 +160,11 @@ def _names_of(request: CloseDay) -> tuple[str, ...]:
 
 def _covered(request: CloseDay) -> Coverage | None:
     return coverage_of(request.provider, *bounds_of_day(request.date))
+
+
+def _closed_count(request: CloseDay) -> int:
+    """How many days of the provider are closed; none is opened again."""
+    return int(ClosedDay.select().where(ClosedDay.provider == request.provider).count())
 
 
 def _require_signable(bridge: DayBridge, people: int) -> None:

@@ -14,6 +14,7 @@ from ussd_server.models.clients import Client
 from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bulkhead import Bulkhead
+from ussd_server.services.gates.receipts import IS_GIVEN_BACK
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionStatus
@@ -113,7 +114,8 @@ def _cells(row: ReportRow) -> tuple[object, ...]:
 def _report(client_id: str | None, day: date) -> DailyReport:
     begin, end = map(iso_milliseconds, bounds_of_day(day))
     mine = "= :client_id" if client_id is not None else "IN (SELECT id FROM clients)"
-    query = _FINAL_ON.replace("{mine}", mine).replace("{seconds}", dialect().seconds_between("created_at", "final_at"))
+    query = _FINAL_ON.replace("{mine}", mine).replace("{is_given_back}", IS_GIVEN_BACK)
+    query = query.replace("{seconds}", dialect().seconds_between("created_at", "final_at"))
     given = {"begin": begin, "end": end} | ({"client_id": client_id} if client_id is not None else {})
     rows = tuple(
         ReportRow(kind, provider, status, count, int(amount), int(fees), round(float(median), 3))
@@ -146,24 +148,21 @@ def _write(path: Path, parts: Iterable[bytes]) -> None:
 _FINAL_ON = """
 WITH final AS (
     SELECT type, provider, amount_cents, fee_cents, created_at, completed_at AS final_at,
-        CASE WHEN origin = 'payer' AND EXISTS (
-            SELECT 1 FROM transactions AS counted WHERE counted.id = payment.same_money_as
-                AND counted.status IN ('succeeded', 'reversed')
-        ) THEN 1 ELSE 0 END AS is_same_money,
+        CASE WHEN {is_given_back} THEN 1 ELSE 0 END AS is_given_back,
         CASE WHEN status = 'reversed' AND EXISTS (
-            SELECT 1 FROM transaction_events AS change WHERE change.transaction_id = payment.id
+            SELECT 1 FROM transaction_events AS change WHERE change.transaction_id = paid.id
                 AND change.status = 'reversed' AND change.created_at >= :end
         ) THEN 'succeeded' ELSE status END AS status
-    FROM transactions AS payment WHERE client_id {mine} AND completed_at >= :begin AND completed_at < :end
+    FROM transactions AS paid WHERE client_id {mine} AND completed_at >= :begin AND completed_at < :end
     UNION ALL
-    SELECT type, provider, amount_cents, fee_cents, payment.created_at, change.created_at, 0, 'failed'
-    FROM transactions AS payment JOIN transaction_events AS change
-        ON change.transaction_id = payment.id AND change.status = 'failed'
-    WHERE payment.client_id {mine} AND late AND completed_at >= :end
+    SELECT type, provider, amount_cents, fee_cents, paid.created_at, change.created_at, 0, 'failed'
+    FROM transactions AS paid JOIN transaction_events AS change
+        ON change.transaction_id = paid.id AND change.status = 'failed'
+    WHERE paid.client_id {mine} AND late AND completed_at >= :end
         AND change.created_at >= :begin AND change.created_at < :end
 ), ordered AS (
     SELECT type, provider, status, amount_cents,
-        CASE WHEN status = 'failed' OR (status = 'reversed' AND is_same_money = 1) THEN 0 ELSE fee_cents END
+        CASE WHEN status = 'failed' OR (status = 'reversed' AND is_given_back = 1) THEN 0 ELSE fee_cents END
             AS fee_cents,
         seconds, row_number() OVER (PARTITION BY type, provider, status ORDER BY seconds) AS place,
         count(*) OVER (PARTITION BY type, provider, status) AS places

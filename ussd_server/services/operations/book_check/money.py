@@ -6,9 +6,7 @@ same bounds for columns that keep ids as text.
 
 from __future__ import annotations
 
-_IS_GIVEN_BACK = """(paid.status = 'reversed' AND paid.origin = 'payer' AND EXISTS (
-    SELECT 1 FROM transactions AS counted
-    WHERE counted.id = paid.same_money_as AND counted.status IN ('succeeded', 'reversed')))"""
+from ussd_server.services.gates.receipts import IS_GIVEN_BACK
 
 CLIENT_RULES = {
     "has accounts that do not add up to zero": """
@@ -237,7 +235,7 @@ _RULES_OF_TRANSACTIONS = {
                 AND EXISTS (SELECT 1 FROM payouts WHERE payouts.id = paid.payout_id AND withdrawn_at IS NOT NULL))""",
 }
 TRANSACTION_RULES = {
-    rule: query.replace("{is_given_back}", _IS_GIVEN_BACK) for rule, query in _RULES_OF_TRANSACTIONS.items()
+    rule: query.replace("{is_given_back}", IS_GIVEN_BACK) for rule, query in _RULES_OF_TRANSACTIONS.items()
 }
 
 INCOMING_RULES = {

@@ -25,6 +25,9 @@ from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, Trans
 from ussd_server.values import bounds_of_day, kampala_day
 
 LATE_CHANGE, TIMING, OTHER_DAY = "late_change", "timing", "other_day"
+SETTLES_WITHIN = timedelta(minutes=1)
+"""So long after a moment, the database has every payment that ended before it."""
+
 _NEAR_MIDNIGHT = timedelta(minutes=30)
 _DAY = timedelta(days=1)
 _AT_ONCE = 1000
@@ -89,7 +92,7 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
     """Compute the bridge of a day from the statements that cover it.
 
     `closed_at` is when the day is or was closed: earlier days that were closed by then have late changes, and what is
-    given back later still counts on the day.
+    given back later, or so shortly before that it may not be seen yet, still counts on the day.
     """
     begin, end = bounds_of_day(day)
     steps, content, theirs_cents = _Steps(), sha256(), 0
@@ -249,7 +252,7 @@ def _given_back(provider: str, begin: datetime, end: datetime) -> list[_GivenBac
     )
     found = [(*row[:3], kampala_day(row[3]), row[4]) for row in rows]
     days = ClosedDay.select().where(ClosedDay.provider == provider, ClosedDay.day.in_({row[3] for row in found}))
-    closed = {row.day: row.closed_at for row in days}
+    closed = {row.day: row.closed_at - SETTLES_WITHIN for row in days}
     return [
         _GivenBack(name, counted_id, cents, day if day in closed and closed[day] < given_back_at else None)
         for name, counted_id, cents, day, given_back_at in found
@@ -257,13 +260,16 @@ def _given_back(provider: str, begin: datetime, end: datetime) -> list[_GivenBac
 
 
 def ended_within(provider: str, begin: datetime, end: datetime, moment: datetime) -> Any:
-    """The condition on what succeeded at a provider on a day, by its end here, and was not given back by a moment."""
+    """The condition on what succeeded at a provider on a day, by its end here, and was not given back before a moment.
+
+    What was given back so shortly before that it may not be seen yet counts as given back after it.
+    """
     return (
         (Transaction.completed_at >= begin)
         & (Transaction.completed_at < end)
         & (Transaction.provider == provider)
         & Transaction.status.in_(SUCCESSFUL)
-        & ~is_given_back(moment)
+        & ~is_given_back(moment - SETTLES_WITHIN)
         & Transaction.type.in_(AT_PROVIDERS)
         & Transaction.client_id.in_(Client.select(Client.id))
     )
