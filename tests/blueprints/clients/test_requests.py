@@ -12,8 +12,10 @@ from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
 from tests.support.example_client import ExampleClient
+from tests.support.money import deposit
 from tests.support.shop import PHONE
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import DATABASE_ERRORS, release_connection
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.services.clients.keys.messages import ApiKeyView
@@ -209,6 +211,23 @@ def test_another_clients_requests_and_keys_are_not_found(caller: Caller, service
     assert other.ask("GET", f"api-keys/{caller.key.id}/usage").status_code == 404
     assert all(each["request_id"] != "mine" for each in other.ask("GET", "requests").json["data"]["items"])
     assert other.ask("GET", "api-keys/x/usage").json["message"] == "Invalid API key ID format"
+
+
+@pytest.mark.both_databases
+def test_one_path_that_needs_two_scopes_is_counted_with_both_and_the_log_goes_on(
+    caller: Caller, services: Services
+) -> None:
+    deposit(services, operator_context(caller.client.id), 50_000)
+    for turn in range(2):
+        for kind in ("collection", "disbursement"):
+            order = {**PAYMENT, "type": kind, "reference": f"{kind}-{turn}"}
+            caller.call("POST", "/api/transactions", order, **{"X-Request-Id": f"{kind}-{turn}"})
+        services.runtime.request_recorder.write()
+    record = caller.look(f"api-keys/{caller.key.id}")
+    assert record["used_scopes"] == ["transactions:send", "transactions:write"]
+    (use,) = caller.look(f"api-keys/{caller.key.id}/usage")["items"]
+    assert (use["endpoint"], use["status"], use["count"]) == ("POST /api/transactions", 201, 4)
+    assert caller.look("requests/disbursement-1")["status"] == 201
 
 
 def test_the_record_of_a_key_shows_the_scopes_that_its_calls_needed(caller: Caller, clock: MovableClock) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import orjson
+from peewee import chunked
 
 from ussd_server.database.tables import insert_rows
 from ussd_server.database.unit_of_work import DATABASE_ERRORS, dialect, release_connection, run_query, unit_of_work
@@ -70,8 +73,7 @@ class RequestRecorder:
                 number, last_at, last_address = self._counted.get(use, (0, at, address))
                 self._counted[use] = (number + 1, *max((at, address), (last_at, last_address)))
             try:
-                # Sorted, so that processes that count the same uses at the same time cannot deadlock.
-                for batch in _parts(sorted(self._counted)):
+                for batch in _batches(self._counted):
                     with unit_of_work():
                         _add_uses([(*use, *self._counted[use]) for use in batch])
                     for use in batch:
@@ -102,8 +104,13 @@ def _log_lost_requests(error: Exception) -> None:
     log.error("requests were lost by a mistake of ours", error=trace_of(error))
 
 
-def _parts(uses: list[_Use]) -> list[list[_Use]]:
-    return [uses[start : start + _AT_ONCE] for start in range(0, len(uses), _AT_ONCE)]
+def _batches(uses: Iterable[_Use]) -> Iterator[tuple[_Use, ...]]:
+    """Uses in parts for one statement each, of one scope, because one row is for all scopes of an endpoint.
+
+    Sorted, so that processes that count the same uses at the same time cannot deadlock.
+    """
+    for _, same in groupby(sorted(uses, key=lambda use: (use[-1], use)), lambda use: use[-1]):
+        yield from chunked(same, _AT_ONCE)
 
 
 def _row(request: LoggedRequest) -> dict[str, Any]:
@@ -116,12 +123,14 @@ def _later(column: str) -> str:
     return f"{column} = CASE WHEN {is_earlier} THEN key_usage.{column} ELSE excluded.{column} END"
 
 
-def _add_uses(uses: list[tuple[Any, ...]]) -> None:
+def _add_uses(uses: Sequence[tuple[Any, ...]]) -> None:
     columns = list(KeyUsage._meta.columns)
     rows = [dict(zip(columns, use, strict=True)) | {"last_at": iso_milliseconds(use[-2])} for use in uses]
     run_query(
         f"INSERT INTO key_usage ({', '.join(columns)}) {dialect().rows_of('key_usage', columns)} WHERE true "
         "ON CONFLICT (key_id, day, endpoint, status, code) DO UPDATE SET count = key_usage.count + excluded.count, "
+        "scope = CASE WHEN replace(key_usage.scope, excluded.scope, '') <> key_usage.scope THEN key_usage.scope "
+        "ELSE trim(key_usage.scope || ' ' || excluded.scope) END, "
         f"{_later('last_address')}, {_later('last_at')}",
         rows=orjson.dumps(rows).decode(),
     )

@@ -112,7 +112,8 @@ class RequestLogService:
             )
             .tuples()
         )
-        return tuple(sorted(scope for (scope,) in rows))
+        # One row is for all scopes that an endpoint needs by its body.
+        return tuple(sorted({scope for (scopes,) in rows for scope in scopes.split()}))
 
     def last_accepted(self, key_ids: Sequence[str]) -> dict[str, tuple[datetime, str]]:
         """When and from which address each key was last accepted, yesterday or today; without the last second."""
