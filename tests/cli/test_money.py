@@ -37,6 +37,20 @@ def silent(client_id: str) -> str:
     return made
 
 
+def test_production_pays_out_nothing_that_the_sandbox_made_up(
+    client_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_services() as services:
+        context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
+        services.transactions.create(request("collection"), context)
+        for claimed in services.processing.claim(1):
+            services.processing.advance(claimed)
+    monkeypatch.setenv("USSD_ENV", "production")
+    monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "secrets.json"))
+    ended = run("worker")
+    assert (ended.exit_code, "The database holds money that the sandbox made up" in ended.output) == (1, True)
+
+
 def test_what_the_bank_has_paid_is_recorded_once(client_id: str, tmp_path: Path) -> None:
     output_of("accounts", "credit", "--client", "ACME", "--amount", "5000", "--reference", "r")
     output_of("users", "create", "--client", "ACME", "--email", "owner@acme.example", "--role", "owner")

@@ -25,6 +25,7 @@ from ussd_server.server import supervisor
 from ussd_server.server.embedded_redis import StartError, embedded_redis
 from ussd_server.server.processes import NeverStartedError
 from ussd_server.server.running import announced
+from ussd_server.services.accounts.ledger import holds_sandbox_money
 from ussd_server.settings import quieten_terminal, read_settings
 from ussd_server.smpp_process import SmppProcess
 from ussd_server.spans import end_export, export_spans
@@ -53,7 +54,7 @@ def run(without_examples: bool, verbose: bool) -> None:
                     click.echo("The first start makes a database and example data.", err=True)
                 with open_services(settings) as services:
                     migrate_database()
-                    services.runtime.references.verify()
+                    _verify_database(services)
                     demonstration = (
                         prepare_demonstration(services, address, with_examples=not without_examples)
                         if settings.is_sandbox
@@ -128,11 +129,21 @@ def _process(name: str) -> Iterator[tuple[Services, threading.Event]]:
         log_start(name)
         if services.settings.exports_spans:
             export_spans(name)
-        services.runtime.references.verify()
+        _verify_database(services)
         yield services, stop
         end_export()
     if wants_json():
         show({"stopped": True}, "")
+
+
+def _verify_database(services: Services) -> None:
+    """Refuse to work with a database of another reference key, and in production with one of a sandbox."""
+    services.runtime.references.verify()
+    if not services.settings.is_sandbox and holds_sandbox_money():
+        raise click.ClickException(
+            "The database holds money that the sandbox made up, and it would be paid out. "
+            "Production needs a database of its own."
+        )
 
 
 def _stop_signal() -> threading.Event:

@@ -14,6 +14,7 @@ from peewee import IntegrityError, Query
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import dialect, for_update, unit_of_work
+from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import Fee, Transaction
 from ussd_server.services.accounts.messages import FeeTerms
@@ -117,6 +118,13 @@ _WRITTEN_WITH = {
     "post": TransactionStatus.SUCCEEDED,
     "void": TransactionStatus.FAILED,
 }
+
+
+def holds_sandbox_money() -> bool:
+    """Whether an account holds money that the sandbox provider made up."""
+    # By client, because the index of names begins with it.
+    of_sandbox = Account.client_id.in_(Client.select(Client.id)) & (Account.name == PROVIDER_ACCOUNT.format("sandbox"))
+    return bool(Account.select().where(of_sandbox, Account.balance_cents != 0).exists())
 
 
 def lock_accounts(client_id: str, names: Collection[str]) -> dict[str, int]:
