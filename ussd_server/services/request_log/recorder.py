@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -74,8 +75,7 @@ class RequestRecorder:
                 self._counted[use] = (number + 1, *max((at, address), (last_at, last_address)))
             try:
                 for batch in _batches(self._counted):
-                    with unit_of_work():
-                        _add_uses([(*use, *self._counted[use]) for use in batch])
+                    _write_part(partial(_add_uses, [(*use, *self._counted[use]) for use in batch]), len(batch))
                     for use in batch:
                         del self._counted[use]
                 while self._waiting:
@@ -87,17 +87,21 @@ class RequestRecorder:
 
     def _write_some(self) -> None:
         rows = [self._waiting[place] for place in range(min(_AT_ONCE, len(self._waiting)))]
-        try:
-            with unit_of_work():
-                insert_rows(ApiRequest, list(map(_row, rows)))
-        except DATABASE_ERRORS:
-            raise
-        except Exception as error:
-            # Kept, they would hold up all later ones.
-            _log_lost_requests(error)
-            count_dropped_requests(len(rows))
+        _write_part(lambda: insert_rows(ApiRequest, list(map(_row, rows))), len(rows))
         for _ in rows:
             self._waiting.popleft()
+
+
+def _write_part(write: Callable[[], object], number: int) -> None:
+    """Write so many requests or uses. What the database refuses is lost: kept, it would hold up all later ones."""
+    try:
+        with unit_of_work():
+            write()
+    except DATABASE_ERRORS:
+        raise
+    except Exception as error:
+        _log_lost_requests(error)
+        count_dropped_requests(number)
 
 
 def _log_lost_requests(error: Exception) -> None:
