@@ -108,7 +108,7 @@ def _log_lost_requests(error: Exception) -> None:
     log.error("requests were lost by a mistake of ours", error=trace_of(error))
 
 
-def _batches(uses: Iterable[_Use]) -> Iterator[tuple[_Use, ...]]:
+def _batches(uses: Iterable[_Use]) -> Iterator[list[_Use]]:
     """Uses in parts for one statement each, of one scope, because one row is for all scopes of an endpoint.
 
     Sorted, so that processes that count the same uses at the same time cannot deadlock.
