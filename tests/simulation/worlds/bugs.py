@@ -16,7 +16,7 @@ from ussd_server.database import sqlite
 from ussd_server.models.statements import StatementCoverage
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.services.gates import receipts
+from ussd_server.services.gates import receipts, sending
 from ussd_server.services.gates.receipts import ClaimOutcome
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.payouts import approval, withdrawals
@@ -128,8 +128,9 @@ def _menus_pay_beyond_limits() -> Any:
 
 
 def _payouts_have_no_limit() -> Any:
-    """A payout does not know the daily limit of the key that approved it, nor does the database."""
+    """A payout does not know the daily limit of the key that approved it, nor do the database and the gate."""
     return _together(
+        patch.object(sending, "_is_over_limit", lambda row, key: False),
         patch.object(approval, "limiting_key", lambda key_ids: (None, None)),
         patch.object(sqlite, "_OVERSPENT", "SELECT 1 WHERE ? IS NULL"),
     )
