@@ -263,9 +263,7 @@ class BankSettlementService:
         """As `_fault_of`. INVALID_REQUEST for a reason unless the line says that the bank has paid all the same."""
         fault = self._fault_of(row)
         if fault is not None and not line.is_paid:
-            raise line_refusal(
-                f"settlement_id: {fault}. If the bank has paid it, say so: `settlements record --paid`, or in the form."
-            )
+            raise line_refusal(f"settlement_id: {fault}. If the bank has paid it, use `settlements record --paid`.")
         return fault
 
     def _fault_of(self, row: Transaction) -> str | None:
