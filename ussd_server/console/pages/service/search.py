@@ -115,12 +115,13 @@ def _hits(
     recent = SearchRecent(kind=wanted.kind, from_at=wanted.from_at, to_at=wanted.to_at)
     if found := _AMOUNT.fullmatch(wanted.q):
         try:
-            recent = replace(recent, amount_cents=forms.cents(found[1]))
+            sought = replace(recent, amount_cents=forms.cents(found[1]))
             if found[2]:
-                recent = replace(recent, from_at=_day(found[2]), to_at=_day(found[2], is_last=True))
+                sought = replace(sought, from_at=_day(found[2]), to_at=_day(found[2], is_last=True))
         except ServiceError:
             return ()
-        return services().search.recent(recent, context).items
+        if hits := services().search.recent(sought, context).items:
+            return hits
     if len(wanted.q) < SHORTEST_PART or is_id(wanted.q.lower()):
         return ()
     return services().search.recent(replace(recent, part=wanted.q), context).items
