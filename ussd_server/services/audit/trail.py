@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from peewee import SQL, Value, fn
@@ -38,6 +38,7 @@ _ACTIONS = """WITH RECURSIVE found(action) AS (
     SELECT (SELECT min(action) FROM audit_events WHERE {which} AND action > found.action) FROM found
     WHERE found.action IS NOT NULL)
 SELECT action FROM found WHERE action IS NOT NULL LIMIT 200"""
+_PRECISION = timedelta(milliseconds=1)
 _WRITE = CompiledQuery(lambda: AuditEvent.insert({field: param(field) for field in AuditEvent._meta.sorted_fields}))
 
 
@@ -82,6 +83,17 @@ def write_audit_event(
         phone_number=phone_number,
         decided_by=decided_by,
     )
+
+
+def event_at(action: str, client_id: str, object_id: str, at: datetime) -> AuditEvent | None:
+    """What was done to an object at a moment, with its person as `user`; None if the audit trail does not have it."""
+    rows = (
+        AuditEvent.select(AuditEvent, User.email)
+        .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
+        .where(AuditEvent.client_id == client_id)
+    )
+    found = of_period(rows, AuditEvent, at, at + _PRECISION)
+    return next((event for event in found if (event.action, event.object_id) == (action, object_id)), None)
 
 
 class AuditService:

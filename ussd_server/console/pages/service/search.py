@@ -85,13 +85,21 @@ def _answer(
     hits = _hits(find, wanted, context) if is_searched else ()
     address = link_to(hits[0].kind, hits[0].id) if len(hits) == 1 else None
     if is_searched and not hits and not g.person.is_operator and context.may("api_keys:list"):
-        address = _request_page(text, context)
+        address = _key_page(text, context) or _request_page(text, context)
     if address and not {"format", "kind", "day"} & request.args.keys():
         return redirect(address)
     table = DataTable(gettext("What was found for %(text)s", text=text), columns, hits, filters=(box, kind, day))
     number = phone_number(forms.phone_number(text) or "")
     history = link_to("subscriber", number) if number and context.may("transactions:read") else None
     return show_table("console/search.html", table, text=text, is_searched=is_searched, history=history)
+
+
+def _key_page(apikey: str, context: RequestContext) -> str | None:
+    """The page of a deleted key; None for no such key."""
+    try:
+        return link_to("key", services().key_reader.deleted(apikey, context).id)
+    except ServiceError:
+        return None
 
 
 def _request_page(request_id: str, context: RequestContext) -> str | None:
