@@ -82,7 +82,10 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     (listed,) = ann.get("/operator/reconciliation?format=json").json["items"]
     assert (listed["lines"], listed["differences"], listed["sum_difference"]) == (4, 3, -5_000)
     (reversal,) = ann.get(f"{path}?verdict=reversal&format=json").json["items"]
-    assert ann.post(f"/operator/differences/{reversal['difference_id']}/end", reason="by hand").status_code == 303
+    shown = f"/operator/differences/{reversal['difference_id']}"
+    assert "Ask the provider who gave it back." in ann.get(shown).text
+    assert ann.post(f"{shown}/end", reason="by hand").status_code == 303
+    assert "Ask the provider who gave it back." not in ann.get(shown).text
 
     end = f"/operator/differences/{unknown['difference_id']}/end"
     assert "A reason is needed" in ann.post(end).text

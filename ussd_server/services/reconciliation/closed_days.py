@@ -117,7 +117,7 @@ class DayService:
         if not request.is_empty:
             raise _refusal(
                 "No statement covers this day from before its first moment to after its last; import one that does, or "
-                "state with two names what a statement covers"
+                "state on the page of its statement what it covers, which another operator confirms"
             )
         if _has_payments(request, now):
             raise _refusal("There are payments of this day here, so its statement cannot be empty")
