@@ -38,6 +38,7 @@ def test_a_payment_and_its_request_lead_to_each_other(
     headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret, "X-Request-Id": "paid-1"}
     body = {"type": "collection", "phone_number": "+256770000000", "amount": 500, "reference": "INV-7"}
     made = web.post("/api/transactions", json=body, headers=headers).json["data"]["transaction_id"]
+    web.post("/api/transactions", json=body, headers=headers | {"X-Request-Id": "paid-again"})
     example_client.browser(web).ask("POST", "api-keys", {"name": "Till 9"})
     services.runtime.request_recorder.write()
     owner = visit("owner")
@@ -45,6 +46,7 @@ def test_a_payment_and_its_request_lead_to_each_other(
     assert 'href="/console/requests/paid-1"' in payment
     assert f'href="/console/api-keys/{key.id}"' in payment
     assert f'<a href="/console/transactions/{made}"><code>INV-7</code></a>' in owner.get("/requests/paid-1").text
+    assert "Transaction already recorded" in owner.get("/requests/paid-again").text
     assert example_client.email() in owner.get("/requests").text
     assert f",{key.id},key,paid-1,{made}" in owner.get("/transactions?format=csv").text
 
