@@ -188,7 +188,9 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     clock.advance(86_400)
     ann = operator("bob")
     assert visit("owner").get("/operator/days").status_code == 404
-    assert f"Close {day} of sandbox" in ann.get("/operator/days").text
+    days = ann.get("/operator/days").text
+    assert f"Close {day} of sandbox" in days
+    assert ("no statement covers it yet" in days, "a statement covers it" in days) == (True, False)
     refused = ann.post("/operator/days", date="2020-01-01", provider="sandbox")
     assert (refused.status_code, "No statement covers this day" in refused.text) == (400, True)
     assert "Close 2020-01-01 of Sandbox" in refused.text
@@ -199,6 +201,7 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     proposed = upload(ann, csv_file([mtn_row(paid)]), covers_from=day, covers_to=day)
     assert proposed.location == "/console/operator/proposals"
     confirm_by(operator("cleo"), "State what a statement covers")
+    assert "a statement covers it" in ann.get("/operator/days").text
     assert ann.post("/operator/days", date=day, provider="sandbox").status_code == 303
     page = ann.get("/operator/days").text
     assert "closed by bob@" in page
