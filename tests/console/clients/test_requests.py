@@ -6,7 +6,9 @@ from flask.testing import FlaskClient
 
 from tests.console.conftest import Visit
 from tests.support.example_client import ExampleClient
+from tests.support.money import request
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.services.clients.keys.messages import CreateApiKey
 
 
@@ -72,3 +74,9 @@ def test_what_a_deleted_key_did_is_found_by_its_value_and_by_its_payments(
     assert (call["key"], call["object_id"]) == ("Till 9", made)
     assert f'href="/console/transactions/{made}"' in owner.get(f"/requests?key_id={key.id}").text
     assert "Till 9" in owner.get("/audit?action=api_key.deleted").text
+    payments = f"/transactions?key_id={key.id}"
+    assert f'href="/console{payments}"' in deleted
+    assert [each["transaction_id"] for each in owner.get(f"{payments}&format=json").json["items"]] == [made]
+    assert owner.get("/transactions?key_id=nothing").status_code == 200
+    other = services.transactions.create(request(reference="by the operator"), operator_context(example_client.id))
+    assert other.transaction.transaction_id not in owner.get(payments).text

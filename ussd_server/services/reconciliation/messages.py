@@ -282,7 +282,7 @@ class ClosedDayView:
 
 @dataclass(frozen=True, slots=True)
 class DayState:
-    """A past day of a provider; `closed` is None while it is open. `is_covered`: whether statements cover an open day."""
+    """A past day of a provider; `closed` is None while it is open, `is_covered` says whether statements cover it."""
 
     date: str
     provider: str
