@@ -85,15 +85,25 @@ def write_audit_event(
     )
 
 
-def event_at(action: str, client_id: str, object_id: str, at: datetime) -> AuditEvent | None:
-    """What was done to an object at a moment, with its person as `user`; None if the audit trail does not have it."""
+class AuditedAction(NamedTuple):
+    """Who did something, as `user`, `key`, `operator` or `service`, with the e-mail address of a person, and why."""
+
+    actor: str
+    email: str | None
+    reason: str | None
+
+
+def action_at(action: str, client_id: str, object_id: str, at: datetime) -> AuditedAction | None:
+    """What was done to an object at a moment; None if the audit trail does not have it."""
     rows = (
         AuditEvent.select(AuditEvent, User.email)
         .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
         .where(AuditEvent.client_id == client_id)
     )
-    found = of_period(rows, AuditEvent, at, at + _PRECISION)
-    return next((event for event in found if (event.action, event.object_id) == (action, object_id)), None)
+    for event in of_period(rows, AuditEvent, at, at + _PRECISION):
+        if (event.action, event.object_id) == (action, object_id):
+            return AuditedAction(event.actor, event.user.email if event.user_id else None, event.reason)
+    return None
 
 
 class AuditService:

@@ -9,7 +9,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.sending import Event
 from ussd_server.security.credentials import may_be_apikey
-from ussd_server.services.audit.trail import event_at
+from ussd_server.services.audit.trail import action_at
 from ussd_server.services.clients.keys.messages import KeyAnswer, KeyExplanation
 from ussd_server.services.runtime import Runtime
 from ussd_server.values import is_id, iso_milliseconds
@@ -88,7 +88,5 @@ def _deletion_of(id_or_apikey: str) -> tuple[str, str, datetime] | None:
 
 def _actor(action: str, client_id: str, object_id: str, at: datetime) -> str | None:
     """Who did this at that moment, by e-mail address or as `operator`; None if the audit trail does not have it."""
-    event = event_at(action, client_id, object_id, at)
-    if event is None:
-        return None
-    return str(event.user.email) if event.user_id else str(event.actor)
+    done = action_at(action, client_id, object_id, at)
+    return done and (done.email or done.actor)

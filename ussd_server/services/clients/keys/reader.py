@@ -11,7 +11,7 @@ from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
 from ussd_server.security.key_ring import Vault
-from ussd_server.services.audit.trail import event_at, write_audit_event
+from ussd_server.services.audit.trail import action_at, write_audit_event
 from ussd_server.services.clients.key_cache import KeyCache
 from ussd_server.services.clients.keys.messages import (
     HIDDEN_SECRET,
@@ -75,9 +75,9 @@ class ApiKeyReader:
         column = DeletedApiKey.id if is_id(id_or_apikey) else DeletedApiKey.apikey
         row = DeletedApiKey.get_or_none(column == id_or_apikey, DeletedApiKey.client_id == context.client_id)
         row = require_row(row, "API Key")
-        event = event_at("api_key.deleted", row.client_id, row.id, row.deleted_at)
-        by = event.user.email if event and event.user_id else None
-        return DeletedKey(row.id, row.apikey, (event and event.reason) or row.apikey, row.deleted_at, by)
+        deletion = action_at("api_key.deleted", row.client_id, row.id, row.deleted_at)
+        title = (deletion and deletion.reason) or row.apikey
+        return DeletedKey(row.id, row.apikey, title, row.deleted_at, deletion and deletion.email)
 
     def known_to(self, user_id: str, context: RequestContext) -> tuple[ApiKeySummary, ...]:
         """The keys whose present secret a person made or may have read; none for callers who may not list keys."""
