@@ -242,7 +242,7 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
             path=path,
             status=status,
             code=current.code,
-            message=_printable(current.message) if is_refused else route.message,
+            message=_printable(current.message),
             took_ms=took_ms,
             address=current.address,
             # A path may hold anything until the request is accepted.

@@ -280,6 +280,7 @@ def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str,
 def _reply_as_preferred(route: EndpointSpec, current: CurrentRequest, arguments: tuple[Any, ...]) -> Response:
     preferred = current.request.accept_mimetypes.best_match(("application/json", *route.also))
     send = route.also.get(preferred or "")
+    current.message = route.message
     return send(*arguments) if send else _reply_in_json(route, current, arguments)
 
 
@@ -289,6 +290,7 @@ def _reply_in_json(route: EndpointSpec, current: CurrentRequest, arguments: tupl
     if isinstance(reply, EndpointReply):
         status, message, headers = reply.status or status, reply.message or message, reply.headers
         reply = reply.data
+    current.message = message
     data = None if reply is None else route.write(reply)
     if current.is_management:
         return json_response(status, management_envelope(status, message, data), headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import date, timedelta
 from enum import Enum
 from functools import partial
 from typing import Any, Literal
@@ -188,20 +188,26 @@ class DataTable:
         begin = next((each for each in self.filters if each.name == "from"), None)
         if begin is None:
             return []
-        time = "T00:00" if begin.input_type == "datetime-local" else ""
-        starts = {title: f"{forms.today() - timedelta(days=days)}{time}" for title, days in _PRESETS.items()}
-        is_open = not request.args.get("to")
-        return [
-            UsualPeriod(
-                title, link_to_table(cursor=None, to=None, **{"from": start}), is_open and begin.chosen == start
-            )
-            for title, start in starts.items()
-        ]
+        today, is_moment = forms.today(), begin.input_type == "datetime-local"
+        month = today.replace(day=1)
+        end_of_last = month - timedelta(days=1)
+        spans: dict[str, tuple[date, date | None]] = {
+            title: (today - timedelta(days=days), None) for title, days in _PRESETS.items()
+        }
+        # A filter by moments excludes its end.
+        spans |= marked({"Last month": (end_of_last.replace(day=1), month if is_moment else end_of_last)})
+        return [_usual_period(title, *span, "T00:00" if is_moment else "") for title, span in spans.items()]
 
     @property
     def is_filtered(self) -> bool:
         """Whether a filter or a position is in the URL."""
         return "cursor" in request.args or any(item.chosen for item in self.filters)
+
+
+def _usual_period(title: str, first: date, last: date | None, time: str) -> UsualPeriod:
+    bounds = {"from": f"{first}{time}", "to": f"{last}{time}" if last else None}
+    is_current = all((request.args.get(name) or None) == bound for name, bound in bounds.items())
+    return UsualPeriod(title, link_to_table(cursor=None, **bounds), is_current)
 
 
 def show_table(template: str, table: DataTable, **shown: Any) -> Response:

@@ -11,6 +11,7 @@ from tests.console.clients.test_api_keys import assert_same
 from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
+from ussd_server.services.clients.keys.messages import CreateApiKey
 
 MISSING = "019e0000-0000-7000-8000-000000000000"
 
@@ -49,6 +50,19 @@ def test_an_owner_invites_a_person_who_chooses_a_password_and_signs_in(visit: Vi
     trail = {item["action"] for item in owner.get("/audit?format=json").json["items"]}
     actions = ("invited", "password_chosen", "made_viewer", "link_made", "logins_ended", "disabled", "enabled")
     assert [action for action in actions if f"user.{action}" not in trail] == []
+
+
+def test_a_page_of_a_person_names_the_keys_that_they_may_know_and_leads_to_what_they_did(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    key = services.api_keys.create(CreateApiKey(name="Till 9"), example_client.call("admin"))
+    services.api_keys.create(CreateApiKey(name="Till 10"), example_client.call("developer"))
+    person = example_client.call("admin").caller.user_id
+    page = visit("owner").get(f"/people/{person}").text
+    assert f'href="/console/api-keys/{key.id}"' in page
+    assert "Till 10" not in page
+    assert f'href="/console/audit?person={person}"' in page
+    assert "Till 9" not in visit("viewer").get(f"/people/{person}").text
 
 
 def test_each_role_sees_and_does_what_it_may(visit: Visit, services: Services, example_client: ExampleClient) -> None:

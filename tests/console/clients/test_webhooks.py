@@ -23,6 +23,7 @@ def test_a_developer_creates_tests_rotates_and_deletes_a_webhook(
 ) -> None:
     visitor = visit("developer")
     assert "No webhook yet" in visitor.get("/webhooks").text
+    assert "This sandbox calls your own machine too" in visitor.get("/webhooks/new").text
     refused = visitor.post("/webhooks/new", url="ftp://shop.example/", which="some", types="transaction.failed")
     assert refused.status_code == 400
     assert 'value="transaction.failed" checked' in refused.text

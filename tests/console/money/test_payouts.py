@@ -106,7 +106,7 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     assert visit("developer").post(f"{path}/approve").status_code == 403
     refused = maker.post(f"{path}/approve")
     assert refused.status_code == 403
-    assert "You cannot approve this payout" in refused.text
+    assert "You cannot approve this payout, because you made it." in refused.text
     assert '<input type="hidden" name="total_fee" value="0.00">' in shown
     other = approver.post(f"{path}/approve", total_fee="1.00")
     assert (other.status_code, "The fees of the payout are 0 now" in other.text) == (400, True)
@@ -308,7 +308,10 @@ def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_copies_what_f
             services.payout_sender.advance(payout_id)
         work(services, clock)
         clock.advance(0.5)
-    assert "Copy the failed rows" in maker.get(path).text
+    ended = maker.get(path).text
+    assert re.search(r'<dt>Paid</dt><dd><span class="money">UGX 1,000', ended)
+    assert "1 of 3 rows are invalid and are not paid." in ended
+    assert "Copy the failed rows" in ended
     copy = maker.post(f"{path}/copy", reference="NOV-failed").location.removeprefix("/console")
     page = maker.get(copy).text
     assert "E-2" in page

@@ -82,7 +82,10 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     (listed,) = ann.get("/operator/reconciliation?format=json").json["items"]
     assert (listed["lines"], listed["differences"], listed["sum_difference"]) == (4, 3, -5_000)
     (reversal,) = ann.get(f"{path}?verdict=reversal&format=json").json["items"]
-    assert ann.post(f"/operator/differences/{reversal['difference_id']}/end", reason="by hand").status_code == 303
+    shown = f"/operator/differences/{reversal['difference_id']}"
+    assert "Ask the provider who gave it back." in ann.get(shown).text
+    assert ann.post(f"{shown}/end", reason="by hand").status_code == 303
+    assert "Ask the provider who gave it back." not in ann.get(shown).text
 
     end = f"/operator/differences/{unknown['difference_id']}/end"
     assert "A reason is needed" in ann.post(end).text
@@ -185,7 +188,9 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     clock.advance(86_400)
     ann = operator("bob")
     assert visit("owner").get("/operator/days").status_code == 404
-    assert f"Close {day} of sandbox" in ann.get("/operator/days").text
+    days = ann.get("/operator/days").text
+    assert f"Close {day} of sandbox" in days
+    assert ("no statement covers it yet" in days, "a statement covers it" in days) == (True, False)
     refused = ann.post("/operator/days", date="2020-01-01", provider="sandbox")
     assert (refused.status_code, "No statement covers this day" in refused.text) == (400, True)
     assert "Close 2020-01-01 of Sandbox" in refused.text
@@ -196,6 +201,7 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     proposed = upload(ann, csv_file([mtn_row(paid)]), covers_from=day, covers_to=day)
     assert proposed.location == "/console/operator/proposals"
     confirm_by(operator("cleo"), "State what a statement covers")
+    assert "a statement covers it" in ann.get("/operator/days").text
     assert ann.post("/operator/days", date=day, provider="sandbox").status_code == 303
     page = ann.get("/operator/days").text
     assert "closed by bob@" in page

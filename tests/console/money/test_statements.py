@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.support.money import deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.console.pages.money import statements
 from ussd_server.context import operator_context
-from ussd_server.values import KAMPALA
+from ussd_server.values import KAMPALA, bounds_of_day
 
 
 def test_a_statement_adds_up_and_shows_the_balance_over_time(
@@ -93,3 +93,20 @@ def test_the_report_of_a_day_counts_by_type_provider_and_status(
         ("succeeded", 1, 5000),
     ]
     assert "No payment became final" in visitor.get("/reports?date=2020-01-01").text
+
+
+def test_the_report_of_a_month_adds_its_days_up(
+    visit: Visit, example_client: ExampleClient, services: Services, clock: MovableClock
+) -> None:
+    call = operator_context(example_client.id)
+    clock.advance((bounds_of_day(date(2027, 3, 1))[0] - clock.now()).total_seconds())
+    for reference, number in enumerate(("+256770000000", "+256770000000", "+256770000002")):
+        services.transactions.create(request(number=number, reference=f"order-{reference}"), call)
+        work(services, clock, 2)
+        clock.advance(86_400)
+    visitor = visit("viewer")
+    rows = visitor.get("/reports?period=This+month&format=json").json["items"]
+    sums = [(row["status"], row["count"], row["amount"]) for row in rows]
+    assert sums == [("failed", 1, 5000), ("succeeded", 2, 10_000)]
+    assert "66.7 %" in visitor.get("/reports?period=This+month").text
+    assert visitor.get("/reports?period=Last+month&format=json").json["items"] == []

@@ -81,6 +81,9 @@ def test_a_list_offers_the_usual_periods_and_keeps_its_other_filters(
         assert len(visitor.get(month).json["items"]) == 2 * len(visitor.get(week).json["items"]) > 0
         shown = visitor.get(week.replace("format=json&", "")).text
         assert 'aria-current="true">Last 7 days' in shown
+        (last,) = re.findall(rf'href="/console({path}\?[^"]+)">Last month', page)
+        assert 'aria-current="true">Last month' in visitor.get(last).text
+        assert "to=" not in week
 
 
 def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(

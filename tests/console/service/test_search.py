@@ -88,6 +88,19 @@ def test_people_find_payments_by_the_short_name_of_a_payer_and_by_what_they_are_
     assert "<h1" in visitor.get("/search?q=Ann").text
 
 
+def test_people_find_payments_by_the_last_digits_of_a_reference_a_receipt_and_a_phone_number(
+    visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
+) -> None:
+    context = operator_context(example_client.id)
+    paid = services.transactions.create(request(number="+256770000104", reference="order-043"), context).transaction
+    services.transactions.create(request(number="+256770000000", reference="order-1"), context)
+    work(services, clock, 2)
+    visitor = visit("developer")
+    found = visitor.get("/transactions?reference=order-043&format=json").json["items"][0]
+    for text in ("043", "000104", found["provider_transaction_id"][-6:].lower()):
+        assert visitor.get(f"/search?q={text}").location == f"/console/transactions/{paid.transaction_id}", text
+
+
 def test_operators_read_that_nothing_was_found(operator: Operators) -> None:
     reply = operator("ann").get("/operator/search?q=theirs")
     assert reply.status_code == 200

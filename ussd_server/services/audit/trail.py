@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from peewee import SQL, Value, fn
@@ -38,6 +38,7 @@ _ACTIONS = """WITH RECURSIVE found(action) AS (
     SELECT (SELECT min(action) FROM audit_events WHERE {which} AND action > found.action) FROM found
     WHERE found.action IS NOT NULL)
 SELECT action FROM found WHERE action IS NOT NULL LIMIT 200"""
+_PRECISION = timedelta(milliseconds=1)
 _WRITE = CompiledQuery(lambda: AuditEvent.insert({field: param(field) for field in AuditEvent._meta.sorted_fields}))
 
 
@@ -82,6 +83,27 @@ def write_audit_event(
         phone_number=phone_number,
         decided_by=decided_by,
     )
+
+
+class AuditedAction(NamedTuple):
+    """Who did something, as `user`, `key`, `operator` or `service`, with the e-mail address of a person, and why."""
+
+    actor: str
+    email: str | None
+    reason: str | None
+
+
+def action_at(action: str, client_id: str, object_id: str, at: datetime) -> AuditedAction | None:
+    """What was done to an object at a moment; None if the audit trail does not have it."""
+    rows = (
+        AuditEvent.select(AuditEvent, User.email)
+        .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
+        .where(AuditEvent.client_id == client_id)
+    )
+    for event in of_period(rows, AuditEvent, at, at + _PRECISION):
+        if (event.action, event.object_id) == (action, object_id):
+            return AuditedAction(event.actor, event.user.email if event.user_id else None, event.reason)
+    return None
 
 
 class AuditService:

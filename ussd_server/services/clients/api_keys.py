@@ -242,7 +242,7 @@ class ApiKeyService:
             lock_row(Client, context.client_id)
             rows = {
                 row.id: row
-                for row in ApiKey.select(ApiKey.id, ApiKey.client_id, ApiKey.apikey)
+                for row in ApiKey.select(ApiKey.id, ApiKey.client_id, ApiKey.apikey, ApiKey.name)
                 .where(ApiKey.id.in_(key_ids), ApiKey.client_id == context.client_id)
                 .order_by(ApiKey.id)
             }
@@ -351,13 +351,14 @@ def _write_audit_of_change(row: ApiKey, changed: dict[str, Any], context: Reques
 
 
 def _remove(row: ApiKey, context: RequestContext, now: datetime) -> None:
-    """Remove a key's row, keep its name as deleted, end its sessions, and write the audit trail."""
+    """Remove a key's row, keep its apikey as deleted, end its sessions, and write the audit trail."""
     ApiKey.delete().where(ApiKey.id == row.id).execute()
     DeletedApiKey.create(apikey=row.apikey, id=row.id, client_id=row.client_id, deleted_at=now)
     invalidate_sessions(row.id, now)
     deleted = _WRITE_DELETED(DeletedApiKeyView(row.id, row.apikey, now))
     write_event(row.client_id, "api_key.deleted", row.id, deleted, now)
-    write_audit_event("api_key.deleted", context, now, client_id=row.client_id, object_id=row.id)
+    title = row.name or row.apikey
+    write_audit_event("api_key.deleted", context, now, client_id=row.client_id, object_id=row.id, reason=title)
 
 
 def _people(context: RequestContext) -> frozenset[str]:

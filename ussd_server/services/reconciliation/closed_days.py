@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from peewee import IntegrityError
 
@@ -115,7 +115,7 @@ class DayService:
         days = [(today - timedelta(days=back)).isoformat() for back in range(1, _DAYS_LISTED + 1)]
         closed = {(row.provider, row.day): _view(row) for row in ClosedDay.select().where(ClosedDay.day.in_(days))}
         names = sorted({*(each.name for each in self._providers), *(provider for provider, _ in closed)})
-        return tuple(DayState(day, name, closed.get((name, day))) for day in days for name in names)
+        return tuple(_state(day, name, closed.get((name, day))) for day in days for name in names)
 
     def _bridge(self, request: CloseDay, covered: Coverage | None, now: datetime) -> DayBridge:
         """The bridge of a day that is over, if it is closed now."""
@@ -126,7 +126,7 @@ class DayService:
         if not request.is_empty:
             raise _refusal(
                 "No statement covers this day from before its first moment to after its last; import one that does, or "
-                "state with two names what a statement covers"
+                "state on the page of its statement what it covers, which another operator confirms"
             )
         if _has_payments(request, now):
             raise _refusal("There are payments of this day here, so its statement cannot be empty")
@@ -156,6 +156,11 @@ def _names_of(request: CloseDay) -> tuple[str, ...]:
     if request.second is None:
         return (require_name(request.by),)
     return require_two_names(request.by, request.second)
+
+
+def _state(day: str, provider: str, closed: ClosedDayView | None) -> DayState:
+    is_covered = closed is None and coverage_of(provider, *bounds_of_day(date.fromisoformat(day))) is not None
+    return DayState(day, provider, closed, is_covered)
 
 
 def _covered(request: CloseDay) -> Coverage | None:

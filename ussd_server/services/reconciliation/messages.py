@@ -282,11 +282,12 @@ class ClosedDayView:
 
 @dataclass(frozen=True, slots=True)
 class DayState:
-    """A past day of a provider; `closed` is None while it is open."""
+    """A past day of a provider; `closed` is None while it is open, `is_covered` says whether statements cover it."""
 
     date: str
     provider: str
     closed: ClosedDayView | None
+    is_covered: bool
 
 
 @dataclass(frozen=True, slots=True)

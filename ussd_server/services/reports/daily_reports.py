@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.receipts import IS_GIVEN_BACK
-from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow
+from ussd_server.services.reports.messages import DailyReport, GetDailyReport, PeriodReport, PeriodRow, ReportRow
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
@@ -27,6 +28,7 @@ _SETTLES_WITHIN = timedelta(hours=1)
 _MOST_KEPT = 1000
 # Files of days that passed while no worker ran are written later.
 _DAYS_BACK = 7
+_MOST_DAYS = 31
 _COLUMNS = ("type", "provider", "status", "count", "amount", "fees", "median_seconds")
 
 
@@ -60,6 +62,22 @@ class DailyReportService:
                 self._kept.clear()
             self._kept[client_id, day] = report
         return report
+
+    def add_up(self, first: date, last: date, context: RequestContext) -> PeriodReport:
+        """The reports of `first` to `last`, at most 31 days, added up. Raises what `get` raises."""
+        days = [first + timedelta(days=after) for after in range(min((last - first).days + 1, _MOST_DAYS))]
+        sums: dict[tuple[str, str, str], PeriodRow] = {}
+        for row in (row for day in days for row in self.get(GetDailyReport(day), context).rows):
+            group = row.type, row.provider or "", row.status
+            before = sums.get(group) or PeriodRow(row.type, row.provider, row.status, 0, 0, 0)
+            sums[group] = replace(
+                before,
+                count=before.count + row.count,
+                amount_cents=before.amount_cents + row.amount_cents,
+                fees_cents=before.fees_cents + row.fees_cents,
+            )
+        rows = tuple(sums[group] for group in sorted(sums))
+        return PeriodReport(rows, _success_rate(rows))
 
     def csv(self, request: GetDailyReport, context: RequestContext) -> Iterator[bytes]:
         """The same report as a CSV file, amounts in shillings."""
@@ -121,9 +139,13 @@ def _report(client_id: str | None, day: date) -> DailyReport:
         ReportRow(kind, provider, status, count, int(amount), int(fees), round(float(median), 3))
         for kind, provider, status, count, amount, fees, median in run_query(query, **given)
     )
+    return DailyReport(day.isoformat(), rows, _success_rate(rows))
+
+
+def _success_rate(rows: Sequence[ReportRow | PeriodRow]) -> float | None:
     total = sum(row.count for row in rows)
     failed = sum(row.count for row in rows if row.status == TransactionStatus.FAILED)
-    return DailyReport(day.isoformat(), rows, round((total - failed) / total, 4) if total else None)
+    return round((total - failed) / total, 4) if total else None
 
 
 def _publish(draft: Path, folder: Path) -> bool:

@@ -31,6 +31,26 @@ class ReportRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PeriodRow:
+    """The payments of one type, provider and status that became final within several days."""
+
+    type: str
+    provider: str | None
+    status: str
+    count: int
+    amount_cents: int
+    fees_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodReport:
+    """The reports of several days, added up. `success_rate` is that of a daily report."""
+
+    rows: tuple[PeriodRow, ...]
+    success_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class DailyReport:
     """What became final on a day."""
 

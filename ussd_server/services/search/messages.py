@@ -37,7 +37,7 @@ class Search:
 class SearchRecent:
     """Request for recent payments with a part of a text, or of an amount, and for payees of payouts.
 
-    The texts are the reference, the description and the metadata, where names of payers are.
+    The texts are the reference, the description, the phone number, the receipt, and the metadata with payers' names.
 
     Give the `part` or the `amount_cents`. Without regard to case. The period is that of `Search`.
     """

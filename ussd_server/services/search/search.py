@@ -292,7 +292,8 @@ def _by_id(text: str, *columns: Any) -> list[Expression]:
 
 def _recent_payments(request: SearchRecent, client_id: str | None) -> Any:
     """The payments of an amount, or with a part of a text, among the newest of a client; None for all clients."""
-    texts = (Transaction.reference, Transaction.description, Transaction.metadata)
+    receipt = fn.COALESCE(Transaction.provider_receipt, Transaction.provider_transaction_id).alias("receipt")
+    texts = (Transaction.reference, Transaction.description, Transaction.phone_number, receipt, Transaction.metadata)
     recent = Transaction.select(Transaction.id, Transaction.type, Transaction.amount_cents, *texts)
     if client_id is not None:
         recent = recent.where(Transaction.client_id == client_id)
@@ -302,8 +303,8 @@ def _recent_payments(request: SearchRecent, client_id: str | None) -> Any:
     if request.amount_cents is not None:
         is_meant = inner.c.amount_cents == request.amount_cents
     else:
-        metadata = inner.c.metadata.cast("text")
-        has_part = (text.contains(request.part) for text in (inner.c.reference, inner.c.description, metadata))
+        names = (inner.c.reference, inner.c.description, inner.c.phone_number, inner.c.receipt)
+        has_part = (text.contains(request.part) for text in (*names, inner.c.metadata.cast("text")))
         is_meant = reduce(operator.or_, has_part)
     return Transaction.select().join(inner, on=(inner.c.id == Transaction.id)).where(is_meant)
 

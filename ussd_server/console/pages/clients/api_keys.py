@@ -136,8 +136,14 @@ def disable_api_key(context: RequestContext, api_key_id: str) -> Any:
 
 @console.page("GET", "/api-keys/<api_key_id>", needs="api_keys:list", shows="key")
 def show_api_key(context: RequestContext, api_key_id: str) -> str:
-    """One key without its secret, and its calls against both limits."""
-    return _key_page(api_key_id, context)
+    """One key without its secret, and its calls against both limits; of a deleted key what is left."""
+    try:
+        return _key_page(api_key_id, context)
+    except ServiceError as error:
+        if error.code is not Code.NOT_FOUND:
+            raise
+    deleted = services().key_reader.deleted(api_key_id, context)
+    return render_template("console/api_keys/deleted.html", key=deleted)
 
 
 @console.page("GET", "/api-keys/<api_key_id>/calls", needs="api_keys:list")

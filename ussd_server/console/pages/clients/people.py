@@ -75,6 +75,7 @@ def show_person(context: RequestContext, user_id: str) -> str:
         me=context.caller.user_id,
         has_factor=user_id in services().second_factors.holders(context),
         mail=services().mails.last_of_person(user_id, context),
+        keys=services().key_reader.known_to(user_id, context),
     )
 
 

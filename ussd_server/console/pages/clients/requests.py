@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
-from flask import Response, render_template, url_for
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.links import link_to
 from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.request_log.messages import ListRequests, RequestDetail
+from ussd_server.services.clients.keys.messages import DeletedKey
+from ussd_server.services.request_log.messages import ListRequests, RequestDetail, RequestView
 from ussd_server.services.transactions.messages import GetTransaction
 from ussd_server.status import ServiceError
 
@@ -26,15 +29,18 @@ _FILTERS = {
 def list_requests(context: RequestContext) -> Response:
     """The client's requests that were refused or changed something, newest first."""
     names = _key_names(context)
+    if deleted := _deleted_key(request.args.get("key_id", ""), names, context):
+        names[deleted.id] = deleted.title
     columns = (
         Column("at", "When", "moment", link=lambda seen: url_for("console.show_request", request_id=seen.request_id)),
         Column("key", "Caller", value=lambda seen: names.get(seen.key_id, seen.key_id) or seen.person or "a person"),
         Column("call", "Request", "path", value=lambda seen: f"{seen.method} {seen.path}"),
         Column("status", "Status", "number"),
         Column("code", "Code", "word"),
-        Column("message", "Message", "sentence"),
+        Column("message", "Message", "sentence", link=_object_page),
         Column("address", "From", "code"),
         Column("took_ms", "ms", "number"),
+        Column("object_id", "Object", "id", where="files"),
         Column("request_id", "Request id", "id", where="files"),
     )
     filters = {"key_id": TableFilter("key_id", "Key", names)} | _FILTERS
@@ -61,6 +67,12 @@ def show_request(context: RequestContext, request_id: str) -> str:
     )
 
 
+def _object_page(seen: RequestView) -> str | None:
+    """The page of the payment or the payout that a request made or changed; None for anything else."""
+    kind = next((kind for kind in ("transaction", "payout") if f"/{kind}s" in seen.path), "")
+    return link_to(kind, seen.object_id)
+
+
 def _made_by(seen: RequestDetail, context: RequestContext) -> tuple[str, str, str] | None:
     """The payment or the payout that a request made or changed: kind, id and reference; None for anything else."""
     if seen.object_id is None:
@@ -76,6 +88,13 @@ def _made_by(seen: RequestDetail, context: RequestContext) -> tuple[str, str, st
 
 def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _deleted_key(key_id: str, names: Mapping[str, str], context: RequestContext) -> DeletedKey | None:
+    """The deleted key by which the list is filtered; None for any other."""
+    with suppress(ServiceError):
+        return services().key_reader.deleted(key_id, context) if key_id and key_id not in names else None
+    return None
 
 
 def _key_names(context: RequestContext) -> dict[str, str]:

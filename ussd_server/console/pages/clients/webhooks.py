@@ -176,7 +176,13 @@ def _form(
     """The form of a new webhook, or of the one with this id."""
     choices = {name: about for name, about in EVENT_TYPES.items() if name != WEBHOOK_TEST}
     return render_template(
-        "console/webhooks/new.html", given=given, types=types, choices=choices, error=error, webhook_id=webhook_id
+        "console/webhooks/new.html",
+        given=given,
+        types=types,
+        choices=choices,
+        error=error,
+        webhook_id=webhook_id,
+        is_sandbox=services().settings.is_sandbox,
     )
 
 

@@ -63,6 +63,17 @@ VERDICTS = {
     Verdict.REVERSAL: "Reversal",
     Verdict.FEE: "Fee",
 }
+_WHAT_TO_DO = marked(
+    {
+        Verdict.AMOUNT_DIFFERS: "The same payment with another amount. Ask the provider, then end the review.",
+        Verdict.STATUS_DIFFERS: "The same payment with another outcome. Conclude a success of theirs; "
+        "ask the provider about a failure of theirs.",
+        Verdict.NOT_OURS: "A payment that we do not know. Hold it if a payer sent it; else ask the provider.",
+        Verdict.NOT_THEIRS: "We booked a success that the statement lacks. Look into the neighbouring statement, "
+        "then ask the provider.",
+        Verdict.REVERSAL: "Money was given back, and not by a refund of ours. Ask the provider who gave it back.",
+    }
+)
 _STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | marked(
     {"late_change": "Late change", "timing": "Dated around midnight", "other_day": "Dated on another day"}
 )
@@ -104,9 +115,9 @@ _DIFFERENCE_COLUMNS = (
     Column("ours", "Ours", "reference", value=lambda each: side(each.ours), missing="nothing"),
     Column("theirs", "Theirs", "reference", value=lambda each: side(each.theirs), missing="nothing"),
     Column("provider_id", "Their id", "code"),
-    Column("reference", "Reference", "reference"),
+    Column("dated", "Dated", "word"),
+    Column("reference", "Reference", "reference", where="files"),
     Column("party", "Party", where="files"),
-    Column("dated", "Dated", where="files"),
     Column("transaction_id", "Transaction", "id", link=lambda each: link_to("transaction", each.transaction_id)),
     Column("review", "Review", "status", value=lambda each: "ended" if each.ended_at else "open"),
     Column("difference_id", "Id", "id", where="files"),
@@ -299,6 +310,7 @@ def _difference_page(difference_id: str, context: RequestContext, error: Service
         incoming=services().held_payments.find(each.provider, receipt, context) if receipt else None,
         error=error,
         verdicts=VERDICTS,
+        what_to_do=None if each.ended_at else _WHAT_TO_DO[each.verdict],
         side=side,
         is_proposed=proposal_about(difference_id, context) is not None,
         may_conclude=_may_conclude(each),

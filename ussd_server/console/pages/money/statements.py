@@ -106,19 +106,31 @@ def download_statement(context: RequestContext, client: ClientView | None = None
 
 @console.page("GET", "/reports", needs="statements:read")
 def show_report(context: RequestContext) -> Response:
-    """What became final on a day."""
-    today = forms.today()
-    day = forms.date_of(request.args.get("date", "")) or today
-    report = services().daily_reports.get(GetDailyReport(day), context)
+    """What became final on a day, or in a month: `period` is the name of one of the usual periods."""
+    periods = _periods()
+    period = request.args.get("period", "")
+    day = forms.date_of(request.args.get("date", "")) or forms.today()
+    first, last = periods.get(period, (day, day))
+    reports = services().daily_reports
+    is_day = first == last
+    report = reports.get(GetDailyReport(first), context) if is_day else reports.add_up(first, last, context)
+    when = str(first) if is_day else gettext("%(first)s to %(last)s", first=first, last=last)
     table = DataTable(
-        gettext("Payments that became final on %(day)s", day=day),
-        _REPORT_COLUMNS,
+        gettext("Payments that became final: %(when)s", when=when),
+        _REPORT_COLUMNS if is_day else _REPORT_COLUMNS[:-1],
         report.rows,
         empty_title="No payment",
-        empty_text="No payment became final on this day.",
+        empty_text="No payment became final in this time.",
     )
-    days = marked({"Today": today, "Yesterday": today - timedelta(days=1)})
-    return show_table("console/statements/report.html", table, report=report, day=day, days=days)
+    return show_table(
+        "console/statements/report.html",
+        table,
+        report=report,
+        day=day,
+        when=when,
+        chosen=(first, last),
+        periods=periods,
+    )
 
 
 def _request_for(first: date, last: date) -> GetStatement:

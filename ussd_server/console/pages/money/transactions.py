@@ -41,6 +41,7 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.webhooks.messages import DeliveryStatus, EventDeliveries
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 
 # What is wrong with a refund, and refusals of its provider.
 _FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502))
@@ -83,12 +84,15 @@ _OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
     "GET", "/transactions", needs="transactions:read", for_operators="/operator/clients/<client_id>/transactions"
 )
 def list_transactions(context: RequestContext, client: ClientView | None = None) -> Response:
-    """The transactions of a client, newest first."""
+    """The transactions of a client, newest first; `key_id` in the URL filters by the key that made them."""
+    key_id = request.args.get("key_id", "")
+    by_key = {"key_id": TableFilter("key_id", "Key", {key_id: f"…{key_id[-7:]}"})} if is_id(key_id) else {}
+    filters = by_key | _FILTERS
     table = DataTable(
         "Transactions, newest first",
         _COLUMNS,
-        pages(services().transactions.list, ListTransactions(**chosen(_FILTERS)), context),
-        _FILTERS.values(),
+        pages(services().transactions.list, ListTransactions(**chosen(filters)), context),
+        filters.values(),
         empty_title="No transaction yet",
         empty_text="" if client else "Payments that your programs and menus make appear here.",
     )

@@ -85,13 +85,21 @@ def _answer(
     hits = _hits(find, wanted, context) if is_searched else ()
     address = link_to(hits[0].kind, hits[0].id) if len(hits) == 1 else None
     if is_searched and not hits and not g.person.is_operator and context.may("api_keys:list"):
-        address = _request_page(text, context)
+        address = _key_page(text, context) or _request_page(text, context)
     if address and not {"format", "kind", "day"} & request.args.keys():
         return redirect(address)
     table = DataTable(gettext("What was found for %(text)s", text=text), columns, hits, filters=(box, kind, day))
     number = phone_number(forms.phone_number(text) or "")
     history = link_to("subscriber", number) if number and context.may("transactions:read") else None
     return show_table("console/search.html", table, text=text, is_searched=is_searched, history=history)
+
+
+def _key_page(apikey: str, context: RequestContext) -> str | None:
+    """The page of a deleted key; None for no such key."""
+    try:
+        return link_to("key", services().key_reader.deleted(apikey, context).id)
+    except ServiceError:
+        return None
 
 
 def _request_page(request_id: str, context: RequestContext) -> str | None:
@@ -115,12 +123,13 @@ def _hits(
     recent = SearchRecent(kind=wanted.kind, from_at=wanted.from_at, to_at=wanted.to_at)
     if found := _AMOUNT.fullmatch(wanted.q):
         try:
-            recent = replace(recent, amount_cents=forms.cents(found[1]))
+            sought = replace(recent, amount_cents=forms.cents(found[1]))
             if found[2]:
-                recent = replace(recent, from_at=_day(found[2]), to_at=_day(found[2], is_last=True))
+                sought = replace(sought, from_at=_day(found[2]), to_at=_day(found[2], is_last=True))
         except ServiceError:
             return ()
-        return services().search.recent(recent, context).items
+        if hits := services().search.recent(sought, context).items:
+            return hits
     if len(wanted.q) < SHORTEST_PART or is_id(wanted.q.lower()):
         return ()
     return services().search.recent(replace(recent, part=wanted.q), context).items

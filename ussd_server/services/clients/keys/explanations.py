@@ -5,16 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ussd_server.context import RequestContext
-from ussd_server.models.clients import AuditEvent, Client, User
+from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.sending import Event
 from ussd_server.security.credentials import may_be_apikey
+from ussd_server.services.audit.trail import action_at
 from ussd_server.services.clients.keys.messages import KeyAnswer, KeyExplanation
-from ussd_server.services.pages import of_period
 from ussd_server.services.runtime import Runtime
 from ussd_server.values import is_id, iso_milliseconds
-
-_AUDIT_PRECISION = timedelta(milliseconds=1)
 
 
 class KeyExplanationService:
@@ -90,12 +88,5 @@ def _deletion_of(id_or_apikey: str) -> tuple[str, str, datetime] | None:
 
 def _actor(action: str, client_id: str, object_id: str, at: datetime) -> str | None:
     """Who did this at that moment, by e-mail address or as `operator`; None if the audit trail does not have it."""
-    rows = (
-        AuditEvent.select(AuditEvent, User.email)
-        .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
-        .where(AuditEvent.client_id == client_id)
-    )
-    for event in of_period(rows, AuditEvent, at, at + _AUDIT_PRECISION):
-        if (event.action, event.object_id) == (action, object_id):
-            return str(event.user.email) if event.user_id else str(event.actor)
-    return None
+    done = action_at(action, client_id, object_id, at)
+    return done and (done.email or done.actor)

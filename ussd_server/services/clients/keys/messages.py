@@ -232,6 +232,17 @@ class DeletedApiKeyView:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedKey:
+    """A deleted key as people see it. `title` is its name, or its value; `deleted_by` is None for an operator."""
+
+    id: str
+    apikey: str
+    title: str
+    deleted_at: datetime
+    deleted_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ExpiringApiKeyView:
     """A key that expires soon, as its event shows it."""
 

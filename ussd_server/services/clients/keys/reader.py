@@ -9,15 +9,16 @@ from typing import Any
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, User
-from ussd_server.models.keys import ApiKey, KeySpending
+from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
 from ussd_server.security.key_ring import Vault
-from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.audit.trail import action_at, write_audit_event
 from ussd_server.services.clients.key_cache import KeyCache
 from ussd_server.services.clients.keys.messages import (
     HIDDEN_SECRET,
     ApiKeyRecord,
     ApiKeySummary,
     CallWindow,
+    DeletedKey,
     OwnKey,
     OwnWindow,
     powers,
@@ -67,6 +68,23 @@ class ApiKeyReader:
         """One key. NOT_FOUND for a key that is not the client's."""
         context.require("api_keys:list", _MAY_NOT)
         return self._summaries([_find(api_key_id, context)])[0]
+
+    def deleted(self, id_or_apikey: str, context: RequestContext) -> DeletedKey:
+        """One deleted key. NOT_FOUND for any other, and for a key that was not the client's."""
+        context.require("api_keys:list", _MAY_NOT)
+        column = DeletedApiKey.id if is_id(id_or_apikey) else DeletedApiKey.apikey
+        row = DeletedApiKey.get_or_none(column == id_or_apikey, DeletedApiKey.client_id == context.client_id)
+        row = require_row(row, "API Key")
+        deletion = action_at("api_key.deleted", row.client_id, row.id, row.deleted_at)
+        title = (deletion and deletion.reason) or row.apikey
+        return DeletedKey(row.id, row.apikey, title, row.deleted_at, deletion and deletion.email)
+
+    def known_to(self, user_id: str, context: RequestContext) -> tuple[ApiKeySummary, ...]:
+        """The keys whose present secret a person made or may have read; none for callers who may not list keys."""
+        if not context.may("api_keys:list"):
+            return ()
+        rows = ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id.desc())
+        return self._summaries([row for row in rows if user_id in (row.people or ())])
 
     def find_any(self, id_or_apikey: str, context: RequestContext) -> ApiKeySummary:
         """One key of any client, for the operator. NOT_FOUND for an unknown one."""
