@@ -36,6 +36,17 @@ _OUTCOMES = marked(
         "09": "fails, then pays after all",
     }
 )
+_FIELDS = marked(
+    {
+        "phone_number": "Phone number",
+        "amount": "Amount",
+        "reference": "Reference",
+        "description": "Description",
+        "name": "Name",
+        "currency": "Currency",
+    }
+)
+_DAY = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 _LONG_WORD = re.compile(r"\S{20,}")
 _SIGN = re.compile(r"([@._/]+)(?=[^\W\d])")
 _TONES = {
@@ -93,6 +104,13 @@ def written_day(value: date | str) -> str:
     """A day as moments have it: `22 Nov 2026`."""
     named = date.fromisoformat(value) if isinstance(value, str) else value
     return named.strftime("%d %b %Y")
+
+
+def problem(text: str) -> str:
+    """What is wrong with a row, or to look at, with the page's words for its field and days as the page writes them."""
+    field, _, rest = text.partition(": ")
+    named = f"{gettext(_FIELDS[field])}: {gettext(rest)}" if field in _FIELDS else gettext(text)
+    return _DAY.sub(lambda day: written_day(day[0]), named)
 
 
 def translated(text: str) -> str:
@@ -211,6 +229,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "provider_name": provider_name,
     "network_name": network_name,
     "language_name": language_name,
+    "problem": problem,
     "readable_json": readable_json,
     "readable_body": readable_body,
 }

@@ -28,7 +28,7 @@ _COLUMNS = (
     Column("role", "Role", "word"),
     Column("state", "State", "status"),
     Column("created_at", "Since", "moment"),
-    Column("updated_at", "Changed", "moment"),
+    Column("updated_at", "Changed", "moment", where="files"),
     Column("user_id", "Id", "id"),
 )
 _CONFIRMED = Column("confirmed", "Confirmed", value=lambda person: "no" if person.needs_confirmation else "yes")

@@ -11,7 +11,7 @@ from flask import Response, render_template, request
 from schemas.messages import UpdateClientSettingsBody
 from schemas.payouts import ApprovePayoutBody, CopyPayoutBody, CreatePayoutQuery
 from ussd_server.api.requests import load, services
-from ussd_server.console import forms
+from ussd_server.console import formats, forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
@@ -369,7 +369,9 @@ def _version_of(payout: PayoutView) -> str:
 
 def _result(item: PayoutItemView) -> str | None:
     """Why a row is not sent or failed, or what to look at before it is sent, in words."""
-    return gettext(item.failure.message) if item.failure else " ".join(item.problems) or item.warning
+    if item.failure:
+        return gettext(item.failure.message)
+    return " ".join(map(formats.problem, item.problems)) or (formats.problem(item.warning) if item.warning else None)
 
 
 def _corrections_page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:

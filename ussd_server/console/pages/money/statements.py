@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from flask import Response, request
 
 from ussd_server.api.requests import services
-from ussd_server.console import forms
+from ussd_server.console import formats, forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
 from ussd_server.console.links import link_to
@@ -111,7 +111,7 @@ def show_report(context: RequestContext) -> Response:
     day = forms.date_of(request.args.get("date", "")) or today
     report = services().daily_reports.get(GetDailyReport(day), context)
     table = DataTable(
-        gettext("Payments that became final on %(day)s", day=day),
+        gettext("Payments that became final on %(day)s", day=formats.written_day(day)),
         _REPORT_COLUMNS,
         report.rows,
         empty_title="No payment",
