@@ -24,7 +24,7 @@ ROLES = {
 }
 
 _COLUMNS = (
-    Column("email", "E-mail", link=lambda person: url_for("console.show_person", user_id=person.user_id)),
+    Column("email", "E-mail", "person", link=lambda person: url_for("console.show_person", user_id=person.user_id)),
     Column("role", "Role", "word"),
     Column("state", "State", "status"),
     Column("created_at", "Since", "moment"),

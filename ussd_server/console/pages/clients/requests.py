@@ -33,8 +33,8 @@ def list_requests(context: RequestContext) -> Response:
         Column("status", "Status", "number"),
         Column("code", "Code", "word"),
         Column("message", "Message", "sentence"),
-        Column("address", "From", "code"),
-        Column("took_ms", "ms", "number"),
+        Column("address", "From", "code", where="files"),
+        Column("took_ms", "ms", "number", where="files"),
         Column("request_id", "Request id", "id", where="files"),
     )
     filters = {"key_id": TableFilter("key_id", "Key", names)} | _FILTERS

@@ -30,7 +30,7 @@ _DETAILS = (
 )
 _COLUMNS = (
     Column("created_at", "When", "moment"),
-    Column("who", "Who", value=lambda event: _who(event)),
+    Column("who", "Who", "person", value=lambda event: _who(event)),
     _DID,
     Column("action", "Action", "code", where="files"),
     replace(_OBJECT, value=lambda event: event.object_name or _readable(event.object_id)),
@@ -42,7 +42,7 @@ _COLUMNS = (
 
 _COLUMNS_OF_OPERATORS = (
     Column("created_at", "When", "moment"),
-    Column("operator", "Who", value=lambda event: event.operator or _who_without_account(event)),
+    Column("operator", "Who", "person", value=lambda event: event.operator or _who_without_account(event)),
     _DID,
     Column("action", "Action", "code", where="files"),
     replace(_OBJECT, value=lambda event: event.object_name or event.object_id),
