@@ -46,7 +46,7 @@ _FIELDS = marked(
         "currency": "Currency",
     }
 )
-_DAY = re.compile(r"\b20\d\d-\d\d-\d\d\b")
+_EQUAL_PAYMENT = re.compile(r"equal payment in payout (?P<reference>.*) of (?P<day>[-\d]{10})")
 _LONG_WORD = re.compile(r"\S{20,}")
 _SIGN = re.compile(r"([@._/]+)(?=[^\W\d])")
 _TONES = {
@@ -107,10 +107,12 @@ def written_day(value: date | str) -> str:
 
 
 def problem(text: str) -> str:
-    """What is wrong with a row, or to look at, with the page's words for its field and days as the page writes them."""
+    """What is wrong with a row of a payout, or to look at, in the words of the page."""
+    if equal := _EQUAL_PAYMENT.fullmatch(text):
+        day = written_day(equal["day"])
+        return gettext("equal payment in payout %(reference)s of %(day)s", reference=equal["reference"], day=day)
     field, _, rest = text.partition(": ")
-    named = f"{gettext(_FIELDS[field])}: {gettext(rest)}" if field in _FIELDS else gettext(text)
-    return _DAY.sub(lambda day: written_day(day[0]), named)
+    return f"{gettext(_FIELDS[field])}: {gettext(rest)}" if field in _FIELDS else gettext(text)
 
 
 def translated(text: str) -> str:

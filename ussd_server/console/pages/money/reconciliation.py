@@ -98,6 +98,7 @@ _DIFFERENCE_COLUMNS = (
     Column(
         "verdict",
         "Difference",
+        "word",
         value=lambda each: VERDICTS[each.verdict],
         link=lambda each: link_to("difference", each.difference_id),
     ),
