@@ -55,7 +55,7 @@ CONSTANTS = {
     },
     "services/webhooks/messages.py": {"EVENT_TYPES"},
 }
-IN_THE_CONSOLE = {"ServiceError": ({1}, set[str]())}
+IN_THE_CONSOLE: Calls = {"ServiceError": ({1}, set()), "fault_of": ({1}, set())}
 Text = tuple[str | tuple[str, str], str]
 """A text, or the one of a single thing and the one of many; and the file that it stands in."""
 

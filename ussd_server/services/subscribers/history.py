@@ -49,7 +49,7 @@ class SubscriberHistoryService:
         """The newest entries of all clients, each with the id of its client. INVALID_PHONE_NUMBER for what is none."""
         context.require_operator()
         number = _require_number(request.phone_number)
-        return _entries(_newest(_TABLES, number, Client.select(Client.id), request.limit))
+        return _entries(_newest(list(_TABLES), number, Client.select(Client.id), request.limit))
 
 
 def _require_number(text: str) -> str:
