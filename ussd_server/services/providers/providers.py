@@ -106,8 +106,9 @@ class Providers:
 
     def of_number(self, phone_number: str) -> str | None:
         """The provider to which a phone number belongs by its prefix, else the sandbox if it is switched on."""
-        if self.problem_of_number(phone_number):
-            return None
+        return None if self.problem_of_number(phone_number) else self._predict(phone_number)
+
+    def _predict(self, phone_number: str) -> str | None:
         predicted = predict_provider(phone_number)
         return predicted if predicted in self._switched_on or "sandbox" not in self._switched_on else "sandbox"
 
@@ -138,7 +139,7 @@ class Providers:
         if problem is not None and direction is not Direction.REFUND:
             raise ServiceError(Code.INVALID_REQUEST, problem)
         if name is None:
-            name = self.of_number(phone_number)
+            name = self._predict(phone_number)
         if name is None:
             raise ServiceError(Code.INVALID_REQUEST, "provider: The phone number does not show the provider; name it.")
         provider = self._switched_on.get(name)
