@@ -27,6 +27,7 @@ from ussd_server.services.clients.messages import LogIn
 from ussd_server.services.incoming.messages import ListPaymentCodes
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.operators.messages import CreateOperator
+from ussd_server.services.request_log.messages import ListRequests
 from ussd_server.services.sms.messages import ListSms
 from ussd_server.settings import Settings
 from ussd_server.status import ServiceError
@@ -72,6 +73,8 @@ def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Service
     (calls,) = services.call_history.get(None, operator_context()).values()
     assert sum(quarter.good_share is not None for quarter in calls) >= 20
     assert len(services.sms.list(ListSms(), context).items) == 2
+    calls_of_key = services.request_log.list(ListRequests(), context).items
+    assert Counter(call.status for call in calls_of_key) == {201: 2, 400: 2}
 
     # Each of the last 24 hours but some of the night, none later than now, and the ledger agrees.
     hours = {(began_at - row.created_at) // timedelta(hours=1) for row in rows}

@@ -55,7 +55,7 @@ CONSTANTS = {
     },
     "services/webhooks/messages.py": {"EVENT_TYPES"},
 }
-IN_THE_CONSOLE = {"ServiceError": ({1}, set[str]())}
+IN_THE_CONSOLE: Calls = {"ServiceError": ({1}, set()), "fault_of": ({1}, set())}
 Text = tuple[str | tuple[str, str], str]
 """A text, or the one of a single thing and the one of many; and the file that it stands in."""
 
@@ -104,7 +104,7 @@ def _strings(node: ast.AST) -> Iterator[str]:
         inner = (node.body, node.orelse)
     elif isinstance(node, ast.Dict):
         # The key of a choice may be its text: the values are no texts then.
-        inner = node.values if any(isinstance(value, ast.Constant | ast.Tuple) for value in node.values) else node.keys
+        inner = node.values if any(text for value in node.values for text in _strings(value)) else node.keys
     elif isinstance(node, ast.Tuple | ast.List):
         inner = node.elts
     for each in inner:

@@ -86,7 +86,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     limiter = _limiter(settings, adapters)
     outages = ProviderOutages(settings.redis_url, limiter.is_away, names)
     switches = ProviderSwitches(names, clock)
-    providers = Providers(adapters, outages.is_away, switches.is_off)
+    providers = Providers(adapters, outages.is_away, switches.is_off, settings.mobile_blocks)
     drop_offs = DropOffs()
     leases = Leases(clock)
     return Runtime(

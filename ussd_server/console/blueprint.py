@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -269,6 +270,8 @@ def _use_english_again(_: BaseException | None) -> None:
 @console.after_request
 def _add_headers(response: Response) -> Response:
     response.headers.update(_HEADERS)
+    if "style_nonce" in g:
+        response.headers["Content-Security-Policy"] = f"{POLICY}; style-src 'self' 'nonce-{g.style_nonce}'"
     seen = request.headers.get("X-Console-Poll")
     if seen is not None and response.status_code == 200 and not response.direct_passthrough:
         version = sha256(response.get_data()).hexdigest()[:16]
@@ -286,6 +289,7 @@ def _for_templates() -> dict[str, Any]:
         "may": _context_of(person).may,
         "navigation": navigation.groups_for(person) if person else [],
         "csrf_token": csrf_token,
+        "style_nonce": style_nonce,
         "asset": asset,
         "chart": charts,
         "link_to": links.link_to,
@@ -304,6 +308,13 @@ def _for_templates() -> dict[str, Any]:
 
 for _name, _filter in formats.FILTERS.items():
     console.add_app_template_filter(_filter, _name)
+
+
+def style_nonce() -> str:
+    """The nonce with which a script of this page may write styles; the page's policy allows it from then on."""
+    if "style_nonce" not in g:
+        g.style_nonce = secrets.token_urlsafe(16)
+    return str(g.style_nonce)
 
 
 def asset(name: str) -> str:

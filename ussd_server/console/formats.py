@@ -36,6 +36,17 @@ _OUTCOMES = marked(
         "09": "fails, then pays after all",
     }
 )
+_FIELDS = marked(
+    {
+        "phone_number": "Phone number",
+        "amount": "Amount",
+        "reference": "Reference",
+        "description": "Description",
+        "name": "Name",
+        "currency": "Currency",
+    }
+)
+_EQUAL_PAYMENT = re.compile(r"equal payment in payout (?P<reference>.*) of (?P<day>[-\d]{10})")
 _LONG_WORD = re.compile(r"\S{20,}")
 _SIGN = re.compile(r"([@._/]+)(?=[^\W\d])")
 _TONES = {
@@ -93,6 +104,15 @@ def written_day(value: date | str) -> str:
     """A day as moments have it: `22 Nov 2026`."""
     named = date.fromisoformat(value) if isinstance(value, str) else value
     return named.strftime("%d %b %Y")
+
+
+def problem(text: str) -> str:
+    """What is wrong with a row of a payout, or to look at, in the words of the page."""
+    if equal := _EQUAL_PAYMENT.fullmatch(text):
+        day = written_day(equal["day"])
+        return gettext("equal payment in payout %(reference)s of %(day)s", reference=equal["reference"], day=day)
+    field, _, rest = text.partition(": ")
+    return f"{gettext(_FIELDS[field])}: {gettext(rest)}" if field in _FIELDS else gettext(text)
 
 
 def translated(text: str) -> str:
@@ -211,6 +231,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "provider_name": provider_name,
     "network_name": network_name,
     "language_name": language_name,
+    "problem": problem,
     "readable_json": readable_json,
     "readable_body": readable_body,
 }

@@ -25,6 +25,11 @@ FAULTS = tuple(code for code in Code if code.http_status == Code.INVALID_REQUEST
 _AMOUNT = re.compile(r"(?:[0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]{1,2})?", re.ASCII)
 
 
+def fault_of(field: str, text: str) -> ServiceError:
+    """The refusal of what a field of the form says, which the page shows beside the field."""
+    return ServiceError(Code.INVALID_REQUEST, f"{field}: {text}")
+
+
 def done(text: str, view: str, *, tone: str = "good", **variables: Any) -> Any:
     """Answer a form that did what it says: lead to the page of `view`, which shows `text`."""
     flash(text, tone)
@@ -53,25 +58,25 @@ def refused(page: str | Response, error: ServiceError) -> Response:
     return response
 
 
-def cents(text: str) -> int | None:
+def cents(text: str, field: str = "amount") -> int | None:
     """An amount such as `5000`, `5,000` or `99.50`, in cents; None for an empty text.
 
-    Raises INVALID_AMOUNT for anything else, and unless it is above 0 and below UGX 1,000,000.
+    Raises INVALID_REQUEST, which names `field`, for anything else, and unless it is above 0 and below UGX 1,000,000.
     """
     if not (text := values.without_marks(text).strip()):
         return None
     if _AMOUNT.fullmatch(text) and (amount := values.cents_of(text.replace(",", ""))):
         return amount
-    raise ServiceError(Code.INVALID_AMOUNT, "Give the amount in shillings, such as 5000, or leave it empty.")
+    raise fault_of(field, "Give the amount in shillings, such as 5000, or leave it empty.")
 
 
-def any_sum(text: str) -> int | None:
-    """As `cents`, without the upper bound of an amount."""
+def any_sum(text: str, field: str) -> int | None:
+    """As `cents`, without the upper bound of an amount; `field` has the text."""
     if not (text := values.without_marks(text).strip()):
         return None
     if _SUM.fullmatch(text) and (amount := values.cents_of(text.replace(",", ""), below=_ANY_SUM)):
         return amount
-    raise ServiceError(Code.INVALID_AMOUNT, "Give the sum in shillings, such as 2000000, or leave it empty.")
+    raise fault_of(field, "Give the sum in shillings, such as 2000000, or leave it empty.")
 
 
 def phone_number(text: str) -> str | None:

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from ussd_server.app import create_app
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, new_request_id, operator_context
 from ussd_server.database.unit_of_work import dialect
@@ -24,7 +25,6 @@ from ussd_server.services.incoming.messages import NotifyPayment, PutPaymentCode
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.processing.processor import PaymentProcessor
-from ussd_server.services.sms.messages import CreateSms
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import CreateRefund, CreateTransaction, TransactionType, TransactionView
 from ussd_server.services.webhooks.messages import CreateWebhook
@@ -159,6 +159,7 @@ class ExampleDay:
         context = operator_context(made.client_id)
         keys = services.api_keys.list(context)
         key_id = next(each.id for each in keys if each.apikey == made.apikey)
+        self._credentials = {"x-api-key": made.apikey, "x-api-secret": made.apisecret}
         self._by_key = RequestContext(Caller(CallerKind.KEY, client_id=made.client_id, key_id=key_id, grants=None))
         self._by_owner, self._by_approver = (
             person_context(services, made.client_id, email) for email in (made.email, made.approver_email)
@@ -235,7 +236,7 @@ class ExampleDay:
         self._collect("+256770000001", 7_000)
         self._pay_staff("salaries-2", approve=False)
         self._payment_codes()
-        self._messages()
+        self._calls()
 
     def _payment_codes(self) -> None:
         """A code, a payment with it, and one with a code that does not exist, which is held for the operator."""
@@ -247,10 +248,19 @@ class ExampleDay:
             services.notices.notify(notice, operator)
         leave_work(services, code, self._by_owner)
 
-    def _messages(self) -> None:
-        """Two messages of the client, which the sandbox's sender delivers."""
-        for number, text in enumerate(("Your order is ready.", "The meeting is on Friday at 10."), 1):
-            self._services.sms.create(CreateSms(f"+2567700001{number:02}", text, f"message-{number}"), self._by_key)
+    def _calls(self) -> None:
+        """Calls of the client's program: two messages that the sandbox delivers and two refused payments."""
+        payment = {"type": "collection", "phone_number": "+256770000103", "amount": 5000, "reference": "order-new"}
+        calls = (
+            ("messages", {"phone_number": "+256770000101", "text": "Your order is ready.", "reference": "message-1"}),
+            ("messages", {"phone_number": "+256770000102", "text": "We meet on Friday.", "reference": "message-2"}),
+            ("transactions", payment | {"phone_number": "0770000103"}),
+            ("transactions", payment | {"amount": "5,000"}),
+        )
+        web = create_app(self._services).test_client()
+        for path, body in calls:
+            web.post(f"/api/{path}", json=body, headers=self._credentials)
+        self._services.runtime.request_recorder.write()
 
     def _collect(self, phone: str, amount: int, settled_after: float = 4.0) -> TransactionView:
         made = self._pay(TransactionType.COLLECTION, phone, amount, "order")

@@ -37,7 +37,7 @@ class SettingsError(Exception):
 
 
 # After +256: Airtel 70, 74, 75; MTN 76, 77, 78, 39; others 71, 72, 73, 79 (docs/OPERATIONS.md).
-_MOBILE_BLOCKS = ("70", "74", "75", "76", "77", "78", "39", "71", "72", "73", "79")
+MOBILE_BLOCKS = ("70", "74", "75", "76", "77", "78", "39", "71", "72", "73", "79")
 _LARGEST_LOG_BYTES = 50_000_000
 
 
@@ -191,7 +191,7 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         },
         # Less than half of the lease under which a worker asks.
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
-        mobile_blocks=tuple(env.list("MOBILE_BLOCKS", list(_MOBILE_BLOCKS), validate=_require_blocks)),
+        mobile_blocks=tuple(env.list("MOBILE_BLOCKS", list(MOBILE_BLOCKS), validate=_require_blocks)),
         float_alert_shillings=env.int("FLOAT_ALERT_SHILLINGS", 0, validate=validate.Range(0, 10**12)),
         public_url=(env.str("PUBLIC_URL", "") or "").rstrip("/") or None,
         smtp_url=env.str("SMTP_URL", None),

@@ -298,17 +298,6 @@ def test_a_page_says_what_it_shows_without_a_network_and_keeps_a_form_when_its_s
     context.close()
 
 
-def test_a_finding_of_the_check_leads_to_its_line(visitor: Visitor) -> None:
-    with visitor.tab() as page:
-        page.goto("/console/menus/shop/edit")
-        line = "  root: {type: text, text: {en: Hello}, goto: nowhere}"
-        page.locator("#text").fill(f"id: shop\nstart: root\nnodes:\n{line}\n")
-        page.get_by_role("link", name="Go to line 4").first.click()
-        assert page.evaluate("getSelection().toString()") == line
-        badge = page.locator(".findings .badge").first
-        assert badge.evaluate("badge => badge.offsetHeight") < 30, "it is no taller than its word"
-
-
 def test_a_table_fits_the_paper(visitor: Visitor, console: Console) -> None:
     console.pay()
     with visitor.tab(width=794) as page:

@@ -25,7 +25,8 @@ from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 from ussd_server.worker import Worker
 
-MTN, AIRTEL, OTHER = "+256772123456", "+256700123456", "+256312345678"
+MTN, AIRTEL, OTHER = "+256772123456", "+256700123456", "+256712345678"
+LANDLINE = "+256414123456"
 
 
 def providers(*names: str, **traits: bool) -> Providers:
@@ -51,6 +52,8 @@ def test_a_number_selects_its_provider_unless_the_request_names_one() -> None:
         (("mtn",), None, AIRTEL, Code.TRANSACTION_FAILED),
         (("mtn",), "sandbox", MTN, Code.TRANSACTION_FAILED),
         ((), "mtn", MTN, Code.TRANSACTION_FAILED),
+        (("mtn", "sandbox"), None, LANDLINE, Code.INVALID_REQUEST),
+        (("mtn", "sandbox"), "sandbox", LANDLINE, Code.INVALID_REQUEST),
     ],
 )
 def test_a_payment_that_no_provider_can_move_is_refused(
@@ -59,6 +62,12 @@ def test_a_payment_that_no_provider_can_move_is_refused(
     with pytest.raises(ServiceError) as refusal:
         providers(*switched_on).choose(named, number, 100, Direction.COLLECTION)
     assert refusal.value.code is code
+
+
+def test_a_landline_has_no_provider_and_is_paid_back_all_the_same() -> None:
+    both = providers("mtn", "sandbox")
+    assert both.of_number(LANDLINE) is None
+    assert both.choose("mtn", LANDLINE, 100, Direction.REFUND).name == "mtn"
 
 
 def test_cents_are_refused_where_only_whole_shillings_move() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from flask.testing import FlaskClient
 
@@ -11,6 +13,7 @@ from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, operator, request, work
 from tests.support.shop import CODE, Shop
+from tests.support.tracing import count_queries
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.clients import AuditEvent
@@ -53,6 +56,18 @@ def history(services: Services, call: RequestContext, limit: int = 50) -> list[H
 def pay(services: Services, call: RequestContext, reference: str, shillings: int = 5000, number: str = NUMBER) -> str:
     made = services.transactions.create(request(number=number, shillings=shillings, reference=reference), call)
     return made.transaction.transaction_id
+
+
+def test_the_history_of_all_clients_takes_as_many_queries_as_that_of_one(
+    services: Services, call: RequestContext
+) -> None:
+    of_all = partial(services.subscriber_history.of_all_clients, GetHistory(NUMBER), operator_context())
+    first = pay(services, call, "R-1")
+    queries = count_queries(of_all)
+    for number in range(3):
+        ExampleClient(services, f"Other {number}")
+    assert [(client_id, entry.id) for client_id, entry in of_all()] == [(call.client_id, first)]
+    assert count_queries(of_all) == queries
 
 
 def test_payments_refunds_and_sessions_are_on_one_time_line(

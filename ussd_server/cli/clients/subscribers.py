@@ -36,15 +36,15 @@ class _EntryOfClient(HistoryEntry):
 @click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most entries. Default: 50.")
 def show_(number: str, client: str | None, limit: int) -> None:
     """Show what happened with NUMBER, newest first, of all clients or of CLIENT."""
-    clients = services().clients.list(operator_context()) if client is None else (client_named(client),)
-    found = [
-        _EntryOfClient(**asdict(entry), client=each.name)
-        for each in clients
-        for entry in services()
-        .subscriber_history.get(GetHistory(number, limit), operator_context(each.client_id))
-        .items
-    ]
-    newest = tuple(sorted(found, key=lambda entry: entry.id, reverse=True)[:limit])
+    request, histories = GetHistory(number, limit), services().subscriber_history
+    if client is None:
+        found = histories.of_all_clients(request, operator_context())
+        names = services().clients.names({client_id for client_id, _ in found}, operator_context())
+    else:
+        of = client_named(client)
+        found = [(of.client_id, entry) for entry in histories.get(request, operator_context(of.client_id)).items]
+        names = {of.client_id: of.name}
+    newest = tuple(_EntryOfClient(**asdict(entry), client=names[client_id]) for client_id, entry in found)
     lines = [
         f"{iso_milliseconds(each.at)}  {each.client}  {'POSSIBLE DOUBLE  ' if each.possible_double else ''}"
         f"{each.title}. {each.sentence}"

@@ -24,11 +24,6 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = text; }, 1500);
 });
 
-document.addEventListener("click", (event) => {
-  const link = event.target.closest('a[href*="#line-"]');
-  if (link && showLine(link.href)) event.preventDefault();
-});
-
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
   const search = document.querySelector("#search");
@@ -115,20 +110,6 @@ function showAttention(part) {
   document.title = count === "0" ? title : `(${count}) ${title}`;
 }
 
-// A finding of the check leads to its line in the editor.
-function showLine(address) {
-  const line = /#line-(\d+)$/.exec(address);
-  const text = document.querySelector("#text");
-  if (!line || !text) return false;
-  const before = text.value.split("\n").slice(0, line[1] - 1);
-  const start = before.join("\n").length + (before.length ? 1 : 0);
-  const end = text.value.indexOf("\n", start);
-  text.focus();
-  text.setSelectionRange(start, end < 0 ? text.value.length : end);
-  text.scrollTop = (before.length - 3) * parseFloat(getComputedStyle(text).lineHeight);
-  return true;
-}
-
 function isSelected(part) {
   const selection = document.getSelection();
   return !selection.isCollapsed && selection.rangeCount > 0 && selection.getRangeAt(0).intersectsNode(part);
@@ -159,7 +140,6 @@ function showProblem() {
 document.addEventListener("DOMContentLoaded", () => {
   showCopyButtons(document);
   showProblem();
-  showLine(location.hash);
   const name = sessionStorage.getItem("focused");
   sessionStorage.removeItem("focused");
   if (name) [...document.querySelectorAll(FOCUSABLE)].find((each) => nameOf(each) === name)?.focus({ preventScroll: true });

@@ -32,7 +32,7 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 
 CONSOLE_SECONDS = 12 * 3600
-_WRONG_PASSWORD = ServiceError(Code.INVALID_CREDENTIALS, "Your present password is another one.")
+_WRONG_PASSWORD = ServiceError(Code.INVALID_CREDENTIALS, "present_password: Your present password is another one.")
 
 
 class LoginService:
@@ -149,7 +149,7 @@ class LoginService:
             write_audit_event("user.password_refused", context, now, client_id=user.client_id, object_id=user.id)
             raise _WRONG_PASSWORD
         if request.wanted == request.present:
-            raise ServiceError(Code.INVALID_REQUEST, "Choose another password than the present one.")
+            raise ServiceError(Code.INVALID_REQUEST, "new_password: Choose another password than the present one.")
         password_hash = hash_checked_password(request.wanted)
         with unit_of_work():
             row = still_the_same(user)

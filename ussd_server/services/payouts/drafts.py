@@ -42,12 +42,10 @@ from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import refuse_operators_reference
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import with_pauses
-from ussd_server.values import iso_milliseconds, national_number, new_id
+from ussd_server.values import iso_milliseconds, new_id
 
 MOST_LINES_NAMED = 5
 """How many lines a sentence names."""
-
-NO_NETWORK_PROBLEM = "phone_number: No mobile network of Uganda has numbers that begin with 0{}."
 
 # How the problems of rows begin that depend on other rows and payments.
 _REFERENCE_PROBLEMS = ("reference: Used in rows ", "reference: Was used before.")
@@ -64,7 +62,6 @@ class PayoutDrafts:
     def __init__(self, runtime: Runtime, fees: FeeBook) -> None:
         self._clock, self._providers, self._outbox = runtime.clock, runtime.providers, runtime.mail_outbox
         self._fees = fees
-        self._mobile_blocks = runtime.settings.mobile_blocks
         self._digests = PayoutDigests(runtime.vault)
         # The largest file takes a quarter of a second of processor time, and 20 MB.
         self._files = Bulkhead(2, 1)
@@ -245,8 +242,8 @@ class PayoutDrafts:
         for row in with_pauses(rows):
             if row.problems or row.phone_number is None or row.amount_cents is None:
                 continue
-            if not national_number(row.phone_number).startswith(self._mobile_blocks):
-                row.problems.append(NO_NETWORK_PROBLEM.format(national_number(row.phone_number)[:2]))
+            if problem := self._providers.problem_of_number(row.phone_number):
+                row.problems.append(problem)
                 continue
             row.provider = self._providers.of_number(row.phone_number)
             row.fee_cents = fee_cents(terms, row.amount_cents)

@@ -14,6 +14,7 @@ from ussd_server.providers.registry import PACKAGES
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_reason
 from ussd_server.services.providers.messages import SwitchProvider
+from ussd_server.settings import MOBILE_BLOCKS
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import CachedValue
 from ussd_server.values import grouped, national_number, written_amount
@@ -73,14 +74,16 @@ class Providers:
         switched_on: Iterable[Provider],
         is_away: Callable[[str], bool] = lambda _: False,
         is_off: Callable[[str], bool] = lambda _: False,
+        mobile_blocks: tuple[str, ...] = MOBILE_BLOCKS,
     ) -> None:
         """`is_away` says whether another process has lately found the provider of a name unavailable.
 
-        `is_off` says whether operators have switched it off.
+        `is_off` says whether operators have switched it off. `mobile_blocks` begin the numbers of mobile networks.
         """
         self._switched_on = {provider.name: provider for provider in switched_on}
         self._is_away = is_away
         self._is_off = is_off
+        self._mobile_blocks = mobile_blocks
 
     def __iter__(self) -> Iterator[Provider]:
         return iter(self._switched_on.values())
@@ -94,8 +97,18 @@ class Providers:
         """The provider of that name, None while it is switched off."""
         return self._switched_on.get(name)
 
+    def problem_of_number(self, phone_number: str) -> str | None:
+        """Why no provider has a phone number, as a sentence; None for a number of a mobile network."""
+        digits = national_number(phone_number)
+        if digits.startswith(self._mobile_blocks):
+            return None
+        return f"phone_number: No mobile network of Uganda has numbers that begin with 0{digits[:2]}."
+
     def of_number(self, phone_number: str) -> str | None:
         """The provider to which a phone number belongs by its prefix, else the sandbox if it is switched on."""
+        return None if self.problem_of_number(phone_number) else self._predict(phone_number)
+
+    def _predict(self, phone_number: str) -> str | None:
         predicted = predict_provider(phone_number)
         return predicted if predicted in self._switched_on or "sandbox" not in self._switched_on else "sandbox"
 
@@ -115,14 +128,18 @@ class Providers:
     def choose(self, name: str | None, phone_number: str, amount_cents: int, direction: Direction) -> Provider:
         """The provider for a new payment: the one named, else the one predicted, else the sandbox if it is switched on.
 
-        Raises INVALID_REQUEST when the name is unknown, when none can be predicted, and for a direction for which the
-        provider is not set up, TRANSACTION_FAILED (502) when the provider is not set up, switched off or unavailable,
-        INVALID_AMOUNT for an amount that it does not move in this direction.
+        Raises INVALID_REQUEST for an unknown name, for a number of no mobile network unless it is paid back to, when
+        none can be predicted, and for a direction for which the provider is not set up, TRANSACTION_FAILED (502) when
+        the provider is not set up, switched off or unavailable, INVALID_AMOUNT for an amount that it does not move in
+        this direction.
         """
         if name is not None and name not in PROVIDER_NAMES:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(PROVIDER_NAMES)}.")
+        problem = self.problem_of_number(phone_number)
+        if problem is not None and direction is not Direction.REFUND:
+            raise ServiceError(Code.INVALID_REQUEST, problem)
         if name is None:
-            name = self.of_number(phone_number)
+            name = self._predict(phone_number)
         if name is None:
             raise ServiceError(Code.INVALID_REQUEST, "provider: The phone number does not show the provider; name it.")
         provider = self._switched_on.get(name)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
+from ussd_server.models.clients import Client
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
@@ -19,6 +20,8 @@ from ussd_server.values import new_id_floor, phone_number
 
 _DOUBLED_WITHIN = timedelta(minutes=10)
 _MOST_COMPARED = 1000
+_TABLES = {Transaction: "transactions:read", UssdSession: "ussd:read", Sms: "messages:read"}
+"""What a history is read from, with what a caller needs to see it."""
 
 
 class SubscriberHistoryService:
@@ -33,30 +36,48 @@ class SubscriberHistoryService:
         Ids begin with their time, so they order all kinds together.
         """
         context.require("transactions:read")
-        number = phone_number(request.phone_number)
-        if number is None:
-            raise ServiceError(Code.INVALID_PHONE_NUMBER, "Invalid phone number")
+        number = _require_number(request.phone_number)
         kind = f"subscriber/{number}"
         before = None if request.cursor is None else self._tokens.read_cursor(kind, request.cursor)
-        may_see = {Transaction: True, UssdSession: context.may("ussd:read"), Sms: context.may("messages:read")}
-        tables = [table for table, may in may_see.items() if may]
-        rows = [row for table in tables for row in _newest(table, number, before, request.limit + 1, context)]
-        rows.sort(key=lambda row: str(row.id), reverse=True)
+        tables = [table for table, grant in _TABLES.items() if context.may(grant)]
+        rows = _newest(tables, number, [context.client_id], request.limit + 1, before)
         has_next, rows = len(rows) > request.limit, rows[: request.limit]
-        doubled = _doubled([row for row in rows if isinstance(row, Transaction)])
-        items = tuple(_entry(row, row.id in doubled) for row in rows)
+        items = tuple(entry for _, entry in _entries(rows))
         return History(items, self._tokens.cursor(kind, rows[-1].id) if has_next else None)
 
+    def of_all_clients(self, request: GetHistory, context: RequestContext) -> Sequence[tuple[str, HistoryEntry]]:
+        """The newest entries of all clients, each with the id of its client. INVALID_PHONE_NUMBER for what is none."""
+        context.require_operator()
+        number = _require_number(request.phone_number)
+        return _entries(_newest(list(_TABLES), number, Client.select(Client.id), request.limit))
 
-def _newest(table: Any, number: str, before: str | None, limit: int, context: RequestContext) -> Sequence[Any]:
-    rows = table.select().where(table.client_id == context.client_id, table.phone_number == number)
-    if before is not None:
-        rows = rows.where(table.id < before)
-    return list(rows.order_by(table.id.desc()).limit(limit))
+
+def _require_number(text: str) -> str:
+    number = phone_number(text)
+    if number is None:
+        raise ServiceError(Code.INVALID_PHONE_NUMBER, "Invalid phone number")
+    return number
+
+
+def _newest(tables: Sequence[Any], number: str, clients: Any, limit: int, before: str | None = None) -> list[Any]:
+    """The newest rows of a number with some clients, of all tables together."""
+    found: list[Any] = []
+    for table in tables:
+        rows = table.select().where(table.client_id.in_(clients), table.phone_number == number)
+        if before is not None:
+            rows = rows.where(table.id < before)
+        found.extend(rows.order_by(table.id.desc()).limit(limit))
+    return sorted(found, key=lambda row: str(row.id), reverse=True)[:limit]
+
+
+def _entries(rows: Sequence[Any]) -> list[tuple[str, HistoryEntry]]:
+    """What happened, each with the id of its client."""
+    doubled = _doubled([row for row in rows if isinstance(row, Transaction)])
+    return [(row.client_id, _entry(row, row.id in doubled)) for row in rows]
 
 
 def _doubled(rows: Sequence[Transaction]) -> set[str]:
-    """The ids of those payments that another one of the same subscriber, type and amount is close to.
+    """The ids of those payments that another one of the same client, subscriber, type and amount is close to.
 
     A failed payment moved nothing, so it doubles none.
     """
@@ -69,8 +90,17 @@ def _doubled(rows: Sequence[Transaction]) -> set[str]:
         is_near = (Transaction.id >= low) & (Transaction.id < high) & (Transaction.amount_cents == row.amount_cents)
         near = is_near if near is None else near | is_near
     others = Transaction.select(
-        Transaction.id, Transaction.type, Transaction.status, Transaction.amount_cents, Transaction.created_at
-    ).where(Transaction.client_id == paid[0].client_id, Transaction.phone_number == paid[0].phone_number, near)
+        Transaction.id,
+        Transaction.client_id,
+        Transaction.type,
+        Transaction.status,
+        Transaction.amount_cents,
+        Transaction.created_at,
+    ).where(
+        Transaction.client_id.in_({row.client_id for row in paid}),
+        Transaction.phone_number == paid[0].phone_number,
+        near,
+    )
     candidates = [other for other in others.limit(_MOST_COMPARED) if _may_double(other)]
     return {row.id for row in paid if any(_is_double(row, other) for other in candidates)}
 
@@ -80,7 +110,7 @@ def _may_double(row: Transaction) -> bool:
 
 
 def _is_double(row: Transaction, other: Transaction) -> bool:
-    is_same = (row.type, row.amount_cents) == (other.type, other.amount_cents)
+    is_same = (row.client_id, row.type, row.amount_cents) == (other.client_id, other.type, other.amount_cents)
     return other.id != row.id and is_same and abs(row.created_at - other.created_at) <= _DOUBLED_WITHIN
 
 

@@ -296,7 +296,7 @@ def _given_fields() -> dict[str, Any]:
         "scopes": scopes,
         "expires_at": day(form.get("expires_at", ""), is_last=True),
         "allowed_addresses": tuple(re.findall(r"[^\s,;]+", form.get("allowed_addresses", ""))) or None,
-        "daily_limit_cents": any_sum(form.get("daily_limit", "")),
+        "daily_limit_cents": any_sum(form.get("daily_limit", ""), "daily_limit"),
     }
 
 

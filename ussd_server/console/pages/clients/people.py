@@ -24,11 +24,11 @@ ROLES = {
 }
 
 _COLUMNS = (
-    Column("email", "E-mail", link=lambda person: url_for("console.show_person", user_id=person.user_id)),
+    Column("email", "E-mail", "person", link=lambda person: url_for("console.show_person", user_id=person.user_id)),
     Column("role", "Role", "word"),
     Column("state", "State", "status"),
     Column("created_at", "Since", "moment"),
-    Column("updated_at", "Changed", "moment"),
+    Column("updated_at", "Changed", "moment", where="files"),
     Column("user_id", "Id", "id"),
 )
 _CONFIRMED = Column("confirmed", "Confirmed", value=lambda person: "no" if person.needs_confirmation else "yes")

@@ -38,8 +38,8 @@ def list_requests(context: RequestContext) -> Response:
         Column("status", "Status", "number"),
         Column("code", "Code", "word"),
         Column("message", "Message", "sentence", link=_object_page),
-        Column("address", "From", "code"),
-        Column("took_ms", "ms", "number"),
+        Column("address", "From", "code", where="files"),
+        Column("took_ms", "ms", "number", where="files"),
         Column("object_id", "Object", "id", where="files"),
         Column("request_id", "Request id", "id", where="files"),
     )

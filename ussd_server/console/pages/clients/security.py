@@ -9,7 +9,7 @@ from flask import render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import TOO_OLD, console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done, fault_of, shown_again
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -29,7 +29,7 @@ def change_own_password(context: RequestContext) -> Any:
     form = request.form
     with shown_again(lambda error: _page(context, error), Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED):
         if form.get("new_password", "") != form.get("new_password_again", ""):
-            raise ServiceError(Code.INVALID_REQUEST, "The two passwords differ.")
+            raise fault_of("new_password_again", "The two passwords differ.")
         wanted = ChangePassword(form.get("present_password", ""), form.get("new_password", ""))
         services().logins.change_password(wanted, context)
     return done("Your password is changed. All your other logins have ended.", "show_security")

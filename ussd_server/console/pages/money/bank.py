@@ -11,7 +11,7 @@ from flask import Response, render_template, request
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done, fault_of, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
@@ -24,7 +24,7 @@ from ussd_server.services.bank.messages import (
     StateBankAccount,
 )
 from ussd_server.services.operators.messages import Propose
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import ServiceError
 
 _SETTLED_COLUMNS = (
     Column("created_at", "Proposed", "moment", link=lambda each: link_to("transaction", each.settlement_id)),
@@ -96,7 +96,7 @@ def propose_settlements(context: RequestContext) -> Any:
     file = request.files.get("file")
     with shown_again(lambda error: _settlements_page(context, error)):
         if file is None or not file.filename:
-            raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+            raise fault_of("file", "Choose a file.")
         is_paid = request.form.get("is_paid") == "yes"
         lines = services().bank_settlements.read(file.read(), context, is_paid=is_paid)
         services().proposals.propose_all(

@@ -10,12 +10,12 @@ from flask import Response, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done, fault_of, shown_again
 from ussd_server.console.tables import Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.incoming.messages import CODE_DESCRIPTION, ListPaymentCodes, PaymentCodeView, PutPaymentCode
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA, ungrouped, written_amount
 
 
@@ -130,18 +130,18 @@ def _typed(code: str) -> PutPaymentCode:
     given = request.form
     description = " ".join(given.get("description", "").split())
     if not 0 < len(description) <= CODE_DESCRIPTION.longest or not description.isprintable():
-        raise ServiceError(Code.INVALID_REQUEST, "Say in at most 100 characters what is paid with the code.")
+        raise fault_of("description", "Say in at most 100 characters what is paid with the code.")
     account = given.get("account", "").strip()
     number = forms.phone_number(account)
     if account not in ("", "main") and not str(number).startswith("+256"):
-        raise ServiceError(Code.INVALID_REQUEST, "The account is main, or the phone number of a subscriber.")
+        raise fault_of("account", "The account is main, or the phone number of a subscriber.")
     return PutPaymentCode(
         code,
         description,
         "main" if account in ("", "main") else str(number),
         forms.cents(given.get("amount", "")),
-        forms.cents(given.get("min_amount", "")),
-        forms.cents(given.get("max_amount", "")),
+        forms.cents(given.get("min_amount", ""), "min_amount"),
+        forms.cents(given.get("max_amount", ""), "max_amount"),
         forms.local_moment(given.get("expires_at", "")),
         single_use=given.get("single_use") == "yes",
     )

@@ -11,9 +11,9 @@ from flask import Response, render_template, request
 from schemas.messages import UpdateClientSettingsBody
 from schemas.payouts import ApprovePayoutBody, CopyPayoutBody, CreatePayoutQuery
 from ussd_server.api.requests import load, services
-from ussd_server.console import forms
+from ussd_server.console import formats, forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done, fault_of, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import (
     PERIOD,
@@ -155,7 +155,7 @@ def create_payout(context: RequestContext) -> Any:
         lambda error: render_template("console/payouts/new.html", given=given, error=error), Code.IDEMPOTENCY_KEY_REUSED
     ):
         if file is None or not file.filename:
-            raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+            raise fault_of("file", "Choose a file.")
         named = {name: given[name] for name in ("reference", "description") if given[name]}
         values = load(CreatePayoutQuery(), named) | {"send_at": forms.local_moment(given["send_at"])}
         created = services().payouts.create(CreatePayout(**values, file=file.read()), context)
@@ -220,7 +220,7 @@ def correct_payout(context: RequestContext, payout_id: str) -> Any:
     file = request.files.get("file")
     with shown_again(lambda error: _corrections_page(payout_id, context, error), Code.INSUFFICIENT_SCOPE):
         if file is not None and not file.filename:
-            raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+            raise fault_of("file", "Choose a file.")
         content = None if file is None else file.read()
         replaced = services().payouts.replace(ReplacePayout(payout_id, content, _corrections()), context).payout
     if replaced.payout_id == payout_id:
@@ -369,7 +369,9 @@ def _version_of(payout: PayoutView) -> str:
 
 def _result(item: PayoutItemView) -> str | None:
     """Why a row is not sent or failed, or what to look at before it is sent, in words."""
-    return gettext(item.failure.message) if item.failure else " ".join(item.problems) or item.warning
+    if item.failure:
+        return gettext(item.failure.message)
+    return " ".join(map(formats.problem, item.problems)) or (formats.problem(item.warning) if item.warning else None)
 
 
 def _corrections_page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:

@@ -16,7 +16,7 @@ from flask import Response, abort, flash, redirect, render_template, request, ur
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done, fault_of, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.pages.money.statement_reading import (
     FIELDS,
@@ -109,6 +109,7 @@ _DIFFERENCE_COLUMNS = (
     Column(
         "verdict",
         "Difference",
+        "word",
         value=lambda each: VERDICTS[each.verdict],
         link=lambda each: link_to("difference", each.difference_id),
     ),
@@ -159,7 +160,7 @@ def create_reconciliation(context: RequestContext) -> Any:
         try:
             with shown_again(lambda error: _refused_form(context, error)):
                 if file is None or not file.filename:
-                    raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+                    raise fault_of("file", "Choose a file.")
                 covers = _days_of_form()
                 wanted = ReconcileStatement(
                     provider,

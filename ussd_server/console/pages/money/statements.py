@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from flask import Response, request
 
 from ussd_server.api.requests import services
-from ussd_server.console import forms
+from ussd_server.console import formats, forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
 from ussd_server.console.links import link_to
@@ -114,7 +114,7 @@ def show_report(context: RequestContext) -> Response:
     reports = services().daily_reports
     is_day = first == last
     report = reports.get(GetDailyReport(first), context) if is_day else reports.add_up(first, last, context)
-    when = str(first) if is_day else gettext("%(first)s to %(last)s", first=first, last=last)
+    when = " – ".join(map(formats.written_day, sorted({first, last})))
     table = DataTable(
         gettext("Payments that became final: %(when)s", when=when),
         _REPORT_COLUMNS if is_day else _REPORT_COLUMNS[:-1],

@@ -54,7 +54,7 @@ _COLUMNS = (
     Column("status", "Status", "status"),
     Column("reference", "Reference", "reference"),
     Column("description", "Description"),
-    Column("outcome", "Receipt or failure", value=lambda seen: _outcome(seen), where="page"),
+    Column("outcome", "Receipt or failure", "sentence", value=lambda seen: _outcome(seen), where="page"),
     Column("provider_transaction_id", "Receipt", where="files"),
     Column("failure", "Failure", value=lambda seen: seen.failure.code if seen.failure else None, where="files"),
     Column("provider", "Provider", where="files"),

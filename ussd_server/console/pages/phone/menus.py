@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +17,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.formats import iso
 from ussd_server.console.forms import FAULTS, done, shown_again
 from ussd_server.console.links import link_to
+from ussd_server.console.pages.phone.phone import phone_beside
 from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
@@ -165,7 +167,10 @@ def save_menu(context: RequestContext, menu_id: str) -> Any:
             raise
         error = refusal
     if "HX-Request" in request.headers:
-        return render_template("console/menus/report.html", menu_id=menu_id, report=report, error=error)
+        line = _line_of(error)
+        return render_template(
+            "console/menus/report.html", menu_id=menu_id, report=report, error=error, error_line=line
+        )
     return Response(_editor(menu_id, text, report, error, context), status=error.code.http_status if error else 200)
 
 
@@ -277,10 +282,23 @@ def _new_form(menu_id: str, text: str, error: ServiceError | None = None) -> str
 
 
 def _editor(menu_id: str, text: str, report: Any, error: ServiceError | None, context: RequestContext) -> str:
-    diagram = services().menus.draw(DrawMenu(menu_id), context)
+    phone = phone_beside(f"draft:{menu_id}", context) if context.may("ussd:write") else None
     return render_template(
-        "console/menus/edit.html", menu_id=menu_id, text=text, report=report, error=error, diagram=diagram
+        "console/menus/edit.html",
+        menu_id=menu_id,
+        text=text,
+        report=report,
+        error=error,
+        error_line=_line_of(error),
+        phone=phone,
+        diagram=services().menus.draw(DrawMenu(menu_id), context) if phone is None else None,
     )
+
+
+def _line_of(error: ServiceError | None) -> str | None:
+    """The line that the sentence about a text that cannot be read names."""
+    named = error and re.search(r"\(line (\d+), column \d+\)$", error.message)
+    return named.group(1) if named else None
 
 
 def _text() -> str:

@@ -130,40 +130,52 @@ def _dial(call: Call, entry: str, targets: Sequence[_Target]) -> Call:
     raise ServiceError(Code.INVALID_REQUEST, "Connection problem or invalid MMI code: no code of yours begins so.")
 
 
+def phone_beside(target: str, context: RequestContext) -> str:
+    """A phone that has not dialled `target` yet, for another page."""
+    call = _chosen({"target": target}, _targets(context))
+    return render_template("console/phone/phone.html", **_shown(call, context, sends=False, error=None, entry=""))
+
+
 def _page(
     call: Call, context: RequestContext, *, sends: bool = False, error: ServiceError | None = None, entry: str = ""
 ) -> Response:
     """The page, or only the phone for a request by htmx. `sends`: the newest act is sent to the gateway path."""
+    part = "phone" if "HX-Request" in request.headers else "page"
+    values = _shown(call, context, sends=sends, error=error, entry=entry)
+    error = values["error"]
+    shown = render_template(f"console/phone/{part}.html", **values)
+    return Response(shown, status=error.code.http_status if error and part == "page" else 200)
+
+
+def _shown(
+    call: Call, context: RequestContext, *, sends: bool, error: ServiceError | None, entry: str
+) -> dict[str, Any]:
+    """What the template of the phone shows."""
     targets = _targets(context)
     target = _find(targets, call.target)
     languages = _languages(target, context) if target else []
     if call.language not in languages:
         call = replace(call, language="")
     call, seen, refusal = _with_screen(call, target, context, sends=sends)
-    error = refusal or error
     if call.line == "open" and seen is not None and seen.screen.secret:
         call, entry = replace(call, typed=entry), ""
-    diagram = _diagram(target, seen, context) if target is not None else ""
-    part = "phone" if "HX-Request" in request.headers else "page"
-    shown = render_template(
-        f"console/phone/{part}.html",
-        call=call,
-        target=target,
-        targets=targets,
-        seen=seen,
-        error=error,
-        entry=entry,
-        diagram=diagram,
-        keys=_KEYS,
-        networks=NETWORKS,
-        menu_languages=languages,
-        now=services().clock.now(),
-        written=encrypt_field(call.written()),
-        may_dial=services().handsets.may_dial(context),
-        phone_number=call.phone_number,
-        messages=_messages(call.phone_number, context) if target and target.code and services().sms.is_on else None,
-    )
-    return Response(shown, status=error.code.http_status if error and part == "page" else 200)
+    return {
+        "call": call,
+        "target": target,
+        "targets": targets,
+        "seen": seen,
+        "error": refusal or error,
+        "entry": entry,
+        "diagram": _diagram(target, seen, context) if target is not None else "",
+        "keys": _KEYS,
+        "networks": NETWORKS,
+        "menu_languages": languages,
+        "now": services().clock.now(),
+        "written": encrypt_field(call.written()),
+        "may_dial": services().handsets.may_dial(context),
+        "phone_number": call.phone_number,
+        "messages": _messages(call.phone_number, context) if target and target.code and services().sms.is_on else None,
+    }
 
 
 def _messages(number: str, context: RequestContext) -> Sequence[SmsView]:

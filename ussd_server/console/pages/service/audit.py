@@ -15,7 +15,7 @@ from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.services.clients.messages import ListPeople
-from ussd_server.values import written_amount
+from ussd_server.values import is_id, written_amount
 
 _OBJECT = Column(
     "object_name", "Object", "reference", link=lambda event: link_to(event.object_kind or "", event.page_id)
@@ -30,19 +30,19 @@ _DETAILS = (
 )
 _COLUMNS = (
     Column("created_at", "When", "moment"),
-    Column("who", "Who", value=lambda event: _who(event)),
+    Column("who", "Who", "person", value=lambda event: _who(event)),
     _DID,
     Column("action", "Action", "code", where="files"),
-    _OBJECT,
+    replace(_OBJECT, value=lambda event: event.object_name or _readable(event.object_id)),
     *_DETAILS,
-    Column("object_id", "Id", "id"),
+    Column("object_id", "Id", "id", where="files"),
     Column("address", "Address", "code"),
     Column("request_id", "Request id", "id", where="files"),
 )
 
 _COLUMNS_OF_OPERATORS = (
     Column("created_at", "When", "moment"),
-    Column("operator", "Who", value=lambda event: event.operator or _who_without_account(event)),
+    Column("operator", "Who", "person", value=lambda event: event.operator or _who_without_account(event)),
     _DID,
     Column("action", "Action", "code", where="files"),
     replace(_OBJECT, value=lambda event: event.object_name or event.object_id),
@@ -90,6 +90,11 @@ def _details(event: AuditEventView) -> str:
     """The reason, behind the amount and the number of a payment."""
     amount = None if event.amount_cents is None else written_amount(event.amount_cents)
     return ", ".join(filter(None, (amount, event.phone_number, event.reason)))
+
+
+def _readable(name: str | None) -> str | None:
+    """What names an object without a page, None for an id."""
+    return None if name is None or is_id(name) else name
 
 
 def _who(event: AuditEventView) -> str:
