@@ -9,10 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from gevent import get_hub
 from gevent.socket import socketpair
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
+from ussd_server.server.caller_turns import CallerTurns
 from ussd_server.server.connection import ClientConnection
 from ussd_server.server.gevent_worker import WebLog
 
@@ -37,7 +39,7 @@ def test_gunicorn_writes_no_line_for_a_call(kind: type[Logger], lines: int, tmp_
 def test_a_short_response_is_sent_in_one_piece_and_a_long_one_while_it_is_made() -> None:
     ours, theirs = socketpair()
     theirs.settimeout(0)
-    connection = ClientConnection(ours)
+    connection = ClientConnection(ours, CallerTurns(get_hub().loop))
     connection.sendall(b"head")
     connection.sendall(b"a" * 1000)
     with pytest.raises(BlockingIOError):

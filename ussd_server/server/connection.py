@@ -11,6 +11,8 @@ import gevent
 from gevent.socket import socket
 from gunicorn.http.errors import InvalidRequestLine
 
+from ussd_server.server.caller_turns import CallerTurns
+
 # A client has this long to send a request, and as long again to read the response, or each part of a long one.
 _REQUEST_SECONDS = 30.0
 # A body of 64 KiB with its framing. A body of an announced length may be as long as that: the application refuses it
@@ -34,11 +36,13 @@ class ClientConnection(socket):  # type: ignore[misc]
 
     gunicorn's parser calls `recv`, and its worker the rest (`gevent_worker.py`). `is_idle` is True between requests,
     and `idle_since` is the monotonic time of the last one's end: the worker closes connections that are idle for long.
+    The application calls `wait_for_turn` once it knows its caller.
     """
 
-    def __init__(self, accepted: socket) -> None:
+    def __init__(self, accepted: socket, turns: CallerTurns) -> None:
         """Take over a socket that was just accepted."""
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
+        self.wait_for_turn = turns.wait
         self._hub = gevent.get_hub()
         self._readable = self._hub.loop.io(self.fileno(), 1)
         self._request_ends_at = 0.0

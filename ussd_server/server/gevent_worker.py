@@ -34,6 +34,7 @@ from gunicorn.workers.ggevent import GeventWorker
 
 from ussd_server.context import new_request_id
 from ussd_server.logs import Logger, trace_of
+from ussd_server.server.caller_turns import CallerTurns
 from ussd_server.server.connection import ClientConnection
 from ussd_server.server.connection_shares import SHARES, ConnectionShare
 from ussd_server.status import Code
@@ -96,6 +97,7 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
         self.cfg.__dict__.update({name: setting.get() for name, setting in self.cfg.settings.items()})
         _prepare_process()
         self._connections: set[ClientConnection] = set()
+        self._turns = CallerTurns(gevent.get_hub().loop)
         self._share = ConnectionShare(SHARES, self.age)
         pool = Pool(self.worker_connections)
         listeners = [Listener(self._share, each, self._handler(each), spawn=pool) for each in self.sockets]
@@ -131,7 +133,7 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Serve the requests of a connection."""
-        connection = ClientConnection(client)
+        connection = ClientConnection(client, self._turns)
         self._connections.add(connection)
         self._share.add(1)
         try:
