@@ -11,7 +11,9 @@ _MOST_IN_A_TURN = 2
 
 
 class CallerTurns:
-    """Lets each caller begin two requests in a turn of the event loop; further ones wait for later turns, in order.
+    """Lets each caller begin two pieces of work in a turn of the event loop; others wait for later turns, in order.
+
+    A piece is a new connection, a request, or a part of a body in chunks.
 
     Nothing waits while the process is idle: turns follow each other at once, and are as short as their work.
     """
@@ -23,7 +25,7 @@ class CallerTurns:
         self._waiting: dict[str, deque[Event]] = {}
 
     def wait(self, caller: str) -> None:
-        """Wait until this caller may begin a request."""
+        """Wait until this caller may begin a piece of work."""
         begun = self._begun.get(caller, 0)
         if begun < _MOST_IN_A_TURN:
             self._begun[caller] = begun + 1

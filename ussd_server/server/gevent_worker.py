@@ -68,9 +68,12 @@ class WebLog(glogging.Logger):  # type: ignore[misc]
 
 
 class Listener(StreamServer):  # type: ignore[misc]
-    """Accepts one connection at a time, while its process holds no more than its share."""
+    """Accepts connections while its process holds no more than its share.
 
-    max_accept = 1
+    Many in one turn of the loop, because all clients wait in one queue, behind those who connect and leave.
+    """
+
+    max_accept = 32
 
     def __init__(self, share: ConnectionShare, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -78,7 +81,10 @@ class Listener(StreamServer):  # type: ignore[misc]
 
     def do_read(self) -> Any:
         """Return the next connection with its address, None while there is none for this process."""
-        return super().do_read() if self._share.may_accept() else None
+        accepted = super().do_read() if self._share.may_accept() else None
+        if accepted:
+            self._share.add(1)
+        return accepted
 
     def end(self) -> None:
         """Serve the clients that have connected, and close. Later clients must reach another process or machine."""
@@ -133,10 +139,11 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Serve the requests of a connection."""
-        connection = ClientConnection(client, self._turns)
+        address = addr[0] if isinstance(addr, tuple) else ""
+        connection = ClientConnection(client, self._turns, address)
         self._connections.add(connection)
-        self._share.add(1)
         try:
+            connection.wait_for_turn(address)
             super().handle(listener, connection, addr)
         finally:
             self._connections.discard(connection)
