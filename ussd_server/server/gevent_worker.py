@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
@@ -52,6 +53,9 @@ _BODY_BYTES = 64 * 1024
 
 _OUR_MISTAKES = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
 _REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
+
+# How long a native thread that computes may keep Python's interpreter from a request, which asks for it some ten times.
+_SWITCH_SECONDS = 0.001
 
 _NO_TIMER = nullcontext()
 
@@ -195,6 +199,7 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
 def _prepare_process() -> None:
     hub = gevent.get_hub()
     hub.print_exception = _log_exception
+    sys.setswitchinterval(_SWITCH_SECONDS)
     if gevent.config.monitor_thread:
         hub.start_periodic_monitoring_thread()
     # A request makes hundreds of objects, and what exists now stays: the garbage collector runs less often.
