@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +14,8 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.hits import message_hit, session_hit, transaction_hit
 from ussd_server.services.subscribers.messages import GetHistory, History, HistoryEntry
-from ussd_server.services.transactions.messages import TransactionStatus, TransactionType
+from ussd_server.services.transactions.history import views_of
+from ussd_server.services.transactions.messages import TransactionStatus, TransactionType, TransactionView
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id_floor, phone_number
 
@@ -43,8 +45,9 @@ class SubscriberHistoryService:
         rows = [row for table in tables for row in _newest(table, number, before, request.limit + 1, context)]
         rows.sort(key=lambda row: str(row.id), reverse=True)
         has_next, rows = len(rows) > request.limit, rows[: request.limit]
-        doubled = _doubled([row for row in rows if isinstance(row, Transaction)])
-        items = tuple(_entry(row, row.id in doubled) for row in rows)
+        payments = [row for row in rows if isinstance(row, Transaction)]
+        doubled, views = _doubled(payments), {view.transaction_id: view for view in views_of(payments)}
+        items = tuple(_entry(row, views, row.id in doubled) for row in rows)
         return History(items, self._tokens.cursor(kind, rows[-1].id) if has_next else None)
 
 
@@ -84,9 +87,10 @@ def _is_double(row: Transaction, other: Transaction) -> bool:
     return other.id != row.id and is_same and abs(row.created_at - other.created_at) <= _DOUBLED_WITHIN
 
 
-def _entry(row: Any, possible_double: bool) -> HistoryEntry:
+def _entry(row: Any, views: Mapping[str, TransactionView], possible_double: bool) -> HistoryEntry:
     if isinstance(row, Transaction):
-        hit, amount_cents = transaction_hit(row, None, for_subscriber=True), row.amount_cents
+        # The client's fee is none of the subscriber's business.
+        hit, amount_cents = transaction_hit(row, replace(views[row.id], fee_cents=0), None), row.amount_cents
         kind = "refund" if row.type == TransactionType.REFUND else "payment"
     elif isinstance(row, Sms):
         kind, hit, amount_cents = "message", message_hit(row, None), None
