@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -12,6 +13,7 @@ from typing import Any
 from peewee import Expression, fn
 
 from ussd_server.context import CallerKind, RequestContext
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
@@ -47,8 +49,11 @@ from ussd_server.services.search.messages import (
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import claims_of
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import Turns
 from ussd_server.values import is_id, phone_number, with_hyphens, without_marks
 
+# A search makes a dozen queries or more: many at once would be between those of every other call.
+_MOST_SEARCHES = 2
 _MOST_CHANGES = 500
 _MOST_PAYOUTS = 100
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -144,11 +149,20 @@ _IS_COLLECTION = Transaction.type == TransactionType.COLLECTION
 class SearchService:
     """Finds objects by an id, also of a request that made or changed them, a reference, a receipt or a phone number."""
 
+    def __init__(self) -> None:
+        self._turns: defaultdict[str, Turns] = defaultdict(lambda: Turns(_MOST_SEARCHES))
+
     def search(self, request: Search, context: RequestContext) -> SearchReply:
         """The caller's own objects, only of the kinds that it may read; at most 50.
 
-        A space at the beginning is read as the plus of a phone number, which a query decodes so.
+        A space at the beginning is read as the plus of a phone number, which a query decodes so. Two searches of a
+        client are made at the same time, in each process; further ones wait.
         """
+        release_connection()
+        with self._turns[str(context.client_id)].working():
+            return self._search(request, context)
+
+    def _search(self, request: Search, context: RequestContext) -> SearchReply:
         text = _typed(request.q)
         changes = _changes(text, AuditEvent.client_id == context.client_id)
         hits: list[SearchHit] = []
