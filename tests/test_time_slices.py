@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.payouts.desk import PayoutDesk, row
+from tests.support.cooperative import run_cooperatively
 from ussd_server import threads
 from ussd_server.bootstrap import Services
 from ussd_server.services.payouts.messages import CreatePayout
@@ -61,3 +62,27 @@ def test_a_client_judges_one_large_payout_at_a_time_in_a_process(services: Servi
     rows = RowsInUse(row(f"r{place}", "+256770000000", 100) for place in range(501))
     rows.desk = desk
     assert desk.payouts.create(CreatePayout("P1", items=rows), desk.maker).payout.ready_count == 501
+
+
+def test_documents_are_computed_one_at_a_time_and_give_the_interpreter_back_within_a_millisecond() -> None:
+    peak, interval = run_cooperatively("""
+        import json
+        import sys
+        import gevent
+        from gevent.monkey import get_original
+        from ussd_server.server.gevent_worker import _prepare_process
+        from ussd_server.threads import in_native_thread
+
+        sleep, running, peaks = get_original("time", "sleep"), [], []
+
+        def compute():
+            running.append(1)
+            peaks.append(len(running))
+            sleep(0.01)
+            running.pop()
+
+        _prepare_process()
+        gevent.joinall([gevent.spawn(in_native_thread, compute, pool="documents") for _ in range(3)])
+        print(json.dumps([max(peaks), sys.getswitchinterval()]))
+    """)
+    assert (peak, interval) == (1, 0.001)

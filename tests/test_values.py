@@ -7,7 +7,16 @@ from decimal import Decimal
 
 import pytest
 
-from ussd_server.values import cents_of, iso_milliseconds, moment_of, national_number, phone_number, shillings
+from ussd_server.services.operator_names import is_same_person
+from ussd_server.values import (
+    canonical_receipt,
+    cents_of,
+    iso_milliseconds,
+    moment_of,
+    national_number,
+    phone_number,
+    shillings,
+)
 
 
 @pytest.mark.parametrize("typed", ["+256772123456", "256772123456", "0772123456"])
@@ -72,3 +81,10 @@ def test_shillings_show_no_more_decimals_than_they_need() -> None:
     assert [str(shillings(cents)) for cents in (500_000, 500_050, 1, 10, 0, 99_999_999)] == [
         "5000", "5000.5", "0.01", "0.1", "0", "999999.99",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("character", ["\u034f", "\u17b4", "\u180b", "\u2800", "\ufe0f", "\U000e0100"])
+def test_the_same_characters_are_invisible_in_numbers_receipts_and_names(character: str) -> None:
+    assert phone_number(f"07701{character}23456") == "+256770123456"
+    assert canonical_receipt(f"A{character}B") == "AB"
+    assert is_same_person(f"Ann{character} Ox", "Ann Ox")

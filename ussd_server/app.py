@@ -46,6 +46,7 @@ from ussd_server.console.pages import console
 from ussd_server.console.session import COOKIE_PATH, cookie_serializer
 from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections
 from ussd_server.languages import gettext, ngettext
+from ussd_server.limits.networks import network_of
 from ussd_server.logs import Logger, log_call, trace_of
 from ussd_server.metrics import counting, ended_requests
 from ussd_server.parsing.secrets_in_text import without_secrets
@@ -143,7 +144,10 @@ class _ConsoleSessions(SecureCookieSessionInterface):
 def _begin() -> None:
     """Begin the call, and read its body. Each request is refused by its size first, also one for an unknown path."""
     current = begin_request()
-    path = current.request.environ["PATH_INFO"]
+    environ = current.request.environ
+    if wait_for_turn := getattr(environ.get("gunicorn.socket"), "wait_for_turn", None):
+        wait_for_turn(network_of(current.address))
+    path = environ["PATH_INFO"]
     is_path = _PATH.match(path)
     if not is_path:
         current.request.url_rule = None
@@ -154,7 +158,7 @@ def _begin() -> None:
     if has_body(current.request):
         _read_body(current.request)
     # A gateway gets a screen.
-    if UNREADABLE in current.request.environ and current.request.endpoint != TAKE_STEP:
+    if UNREADABLE in environ and current.request.endpoint != TAKE_STEP:
         raise ServiceError(Code.INVALID_REQUEST, "X-Forwarded-For could not be read")
     if not is_path:
         raise NotFound

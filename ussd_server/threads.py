@@ -324,13 +324,16 @@ def with_pauses(items: Iterable[Item]) -> Iterator[Item]:
 
 Result = TypeVar("Result")
 
-_MOST_THREADS = 4
+# SQLite and hashes run beside Python's interpreter. Computations in Python take it from each other and from requests:
+# one at a time is as fast as four.
+_MOST_THREADS, _MOST_COMPUTING = 4, 1
 
 
 def in_native_thread(work: Callable[..., Result], *arguments: Any, pool: str = "computing") -> Result:
     """Run `work`, which blocks or computes for long, without blocking other requests. Returns what it returns.
 
-    In a process that gevent patched, at most four of each `pool` run at the same time; elsewhere this thread runs it.
+    In a process that gevent patched, at most four of each `pool` run at the same time, and one of "documents", which
+    are computed in Python; elsewhere this thread runs it.
     `work` must not use anything that gevent patches: no locks, sleeps, sockets, queues or logs.
     """
     threads = _pool(pool)
@@ -355,12 +358,12 @@ def is_cooperative() -> bool:
 
 
 @cache
-def _pool(_name: str) -> Any:
+def _pool(name: str) -> Any:
     if not is_cooperative():
         return None
     from gevent.threadpool import ThreadPool
 
-    return ThreadPool(_MOST_THREADS)
+    return ThreadPool(_MOST_COMPUTING if name == "documents" else _MOST_THREADS)
 
 
 def _outcome(work: Callable[..., Result], arguments: tuple[Any, ...]) -> tuple[Result | None, Exception | None]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
 from itertools import count
 from random import getrandbits
-from unicodedata import category
+from unicodedata import category, normalize
 
 KAMPALA = timezone(timedelta(hours=3))
 
@@ -17,15 +16,14 @@ KAMPALA = timezone(timedelta(hours=3))
 PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
 """A phone number as the service keeps and writes it."""
 
-# Characters without a glyph that are no format characters: fillers, a joiner, variation selectors.
-_WITHOUT_GLYPH = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0" + "".join(map(chr, range(0xFE00, 0xFE10))))
+# Characters without a glyph that are no format characters: fillers, joiners, variation selectors.
+_WITHOUT_GLYPH = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(
+    map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
+)
 _TYPED_PHONE_NUMBER = re.compile(r"(?:\+?256|0(?=[1-9]))([0-9]{9})")
 _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 _EXACT_DIGITS = 28
-# The minus sign, and what Unicode calls a letter, a mark or a symbol although it shows nothing.
-_NO_GLYPH = frozenset("\u2212\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(
-    map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
-)
+_MINUS = "\u2212"
 
 
 def phone_number(typed: str) -> str | None:
@@ -67,12 +65,17 @@ def canonical_receipt(written: str) -> str:
 
     NFKC, upper case, without spaces, hyphens and characters without a glyph.
     """
-    letters = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", written).upper())
+    letters = normalize("NFKC", normalize("NFKC", written).upper())
     return "".join(each for each in letters if not _is_left_out(each))
 
 
 def _is_left_out(letter: str) -> bool:
-    return letter in _NO_GLYPH or letter.isspace() or unicodedata.category(letter) in ("Pd", "Cf", "Cc")
+    return letter == _MINUS or is_invisible(letter) or letter.isspace() or category(letter) == "Pd"
+
+
+def is_invisible(character: str) -> bool:
+    """Return whether a character shows nothing and takes no place."""
+    return character in _WITHOUT_GLYPH or category(character) in ("Cf", "Cc")
 
 
 def cents_of(amount: object, least: Decimal = Decimal("0.01"), below: Decimal = Decimal(1_000_000)) -> int | None:

@@ -9,7 +9,7 @@ import psutil
 
 from tests.server.callers import LIVE, Caller, serving
 from tests.support.eventually import eventually
-from ussd_server.server.connection_shares import ConnectionShares
+from ussd_server.server.connection_shares import ConnectionShare, ConnectionShares
 
 _CONNECTIONS = 40
 
@@ -39,6 +39,16 @@ def test_a_process_that_is_replaced_is_needed_until_a_later_one_accepts_connecti
     assert [shares.is_needed(number) for number in (62, 63, 64)] == [True, True, False]
     shares.set(65, 0)
     assert not shares.is_needed(63)
+
+
+def test_a_process_may_be_ahead_by_a_fourth_of_what_it_holds() -> None:
+    shares = ConnectionShares()
+    share = ConnectionShare(shares, 1)
+    shares.set(2, 30)
+    share.add(40)
+    assert share.may_accept()
+    share.add(1)
+    assert not share.may_accept(), "it leaves the connection to the other process for a moment"
 
 
 def test_each_of_two_processes_takes_about_half_of_many_connections(redis_url: str, tmp_path: Path) -> None:

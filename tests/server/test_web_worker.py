@@ -9,10 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from gevent import get_hub
 from gevent.socket import socketpair
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
+from ussd_server.server.caller_turns import CallerTurns
 from ussd_server.server.connection import ClientConnection
 from ussd_server.server.gevent_worker import WebLog
 
@@ -37,7 +39,7 @@ def test_gunicorn_writes_no_line_for_a_call(kind: type[Logger], lines: int, tmp_
 def test_a_short_response_is_sent_in_one_piece_and_a_long_one_while_it_is_made() -> None:
     ours, theirs = socketpair()
     theirs.settimeout(0)
-    connection = ClientConnection(ours)
+    connection = ClientConnection(ours, CallerTurns(get_hub().loop), "192.0.2.1")
     connection.sendall(b"head")
     connection.sendall(b"a" * 1000)
     with pytest.raises(BlockingIOError):
@@ -51,6 +53,19 @@ def test_a_short_response_is_sent_in_one_piece_and_a_long_one_while_it_is_made()
         theirs.recv(1)
     connection.send_response()
     assert (theirs.recv(100), connection.is_idle) == (b"end", True)
+    theirs.close()
+    connection.close()
+
+
+def test_each_part_of_a_body_in_chunks_waits_for_a_turn_of_its_caller() -> None:
+    callers: list[str] = []
+    ours, theirs = socketpair()
+    connection = ClientConnection(ours, SimpleNamespace(wait=callers.append), "192.0.2.1")
+    connection.begin_request(0)
+    connection.wait_for_turn("2001:db8::/64")
+    theirs.sendall(b"1\r\na\r\n" * 1000)
+    assert len(connection.recv(8192) + connection.recv(8192)) == 2 * 2048
+    assert callers == ["2001:db8::/64"] * 3
     theirs.close()
     connection.close()
 

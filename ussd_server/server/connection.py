@@ -11,13 +11,16 @@ import gevent
 from gevent.socket import socket
 from gunicorn.http.errors import InvalidRequestLine
 
+from ussd_server.server.caller_turns import CallerTurns
+
 # A client has this long to send a request, and as long again to read the response, or each part of a long one.
 _REQUEST_SECONDS = 30.0
 # A body of 64 KiB with its framing. A body of an announced length may be as long as that: the application refuses it
 # before reading it.
 _MOST_WIRE_BYTES = 96 * 1024
 # Each chunk has two ends of lines, and costs two microseconds and a copy of what was received: a body in chunks is
-# received in small parts, and one in tiny chunks is refused. Lines of a CSV file count too; 5,000 may be short.
+# received in small parts, each in a turn of its caller, and one in tiny chunks is refused. Lines of a CSV file count
+# too; 5,000 may be short.
 _MOST_LINES_OF_CHUNKS, _BYTES_OF_LINE = 6000, 32
 _RECEIVED_OF_CHUNKS = 2048
 # A response that is not longer is sent in one piece. A longer one, such as a file, is sent while it is made.
@@ -36,9 +39,10 @@ class ClientConnection(socket):  # type: ignore[misc]
     and `idle_since` is the monotonic time of the last one's end: the worker closes connections that are idle for long.
     """
 
-    def __init__(self, accepted: socket) -> None:
-        """Take over a socket that was just accepted."""
+    def __init__(self, accepted: socket, turns: CallerTurns, address: str) -> None:
+        """Take over a socket that was just accepted from `address`."""
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
+        self._turns, self._caller = turns, address
         self._hub = gevent.get_hub()
         self._readable = self._hub.loop.io(self.fileno(), 1)
         self._request_ends_at = 0.0
@@ -66,6 +70,11 @@ class ClientConnection(socket):  # type: ignore[misc]
         self._wire_bytes, self._most_wire_bytes = 0, max(announced_bytes, _MOST_WIRE_BYTES)
         self._lines = None if announced_bytes else 0
 
+    def wait_for_turn(self, caller: str) -> None:
+        """Wait until this caller, as the application knows it, may go on: at the beginning of each request."""
+        self._caller = caller
+        self._turns.wait(caller)
+
     def allow_body(self, most_bytes: int) -> None:
         """Let the body of this request have at least `most_bytes`, with its framing."""
         self._most_wire_bytes = max(self._most_wire_bytes, most_bytes * 3 // 2)
@@ -85,6 +94,8 @@ class ClientConnection(socket):  # type: ignore[misc]
             raise self._break_off("the body has too many chunks")
         elif self._head_end is not None and self._head_end.endswith(_END_OF_HEAD):
             raise InvalidRequestLine("the head is complete, and no request")
+        elif self._lines is not None:
+            self._turns.wait(self._caller)
         else:
             gevent.sleep(0)
         self.settimeout(max(0.001, self._request_ends_at - time.monotonic()))

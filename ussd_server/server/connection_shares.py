@@ -15,6 +15,8 @@ _MOST_SUCCESSORS = _MOST_PROCESSES // 2
 _BYTES = 4
 # How long a process leaves a connection to processes that hold fewer. Short, because those processes may be stuck.
 _LEAVE_SECONDS = 0.002
+# A process with many connections may hold a fourth more than another one: it accepts a crowd at once.
+_PART_AHEAD = 4
 
 
 class ConnectionShares:
@@ -70,7 +72,8 @@ class ConnectionShare:
 
     def may_accept(self) -> bool:
         """Return whether to accept a connection now, or to leave it to a process that holds fewer."""
-        if self._is_open and self._connections > self._shares.fewest():
+        ahead = self._connections // _PART_AHEAD
+        if self._is_open and self._connections - ahead > self._shares.fewest():
             now = time.monotonic()
             self._left_since = self._left_since or now
             if now - self._left_since < _LEAVE_SECONDS:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ from gunicorn.workers.ggevent import GeventWorker
 
 from ussd_server.context import new_request_id
 from ussd_server.logs import Logger, trace_of
+from ussd_server.server.caller_turns import CallerTurns
 from ussd_server.server.connection import ClientConnection
 from ussd_server.server.connection_shares import SHARES, ConnectionShare
 from ussd_server.status import Code
@@ -52,6 +54,9 @@ _BODY_BYTES = 64 * 1024
 _OUR_MISTAKES = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
 _REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
 
+# How long a native thread that computes may keep Python's interpreter from a request, which asks for it some ten times.
+_SWITCH_SECONDS = 0.001
+
 _NO_TIMER = nullcontext()
 
 log = Logger(__name__)
@@ -67,9 +72,12 @@ class WebLog(glogging.Logger):  # type: ignore[misc]
 
 
 class Listener(StreamServer):  # type: ignore[misc]
-    """Accepts one connection at a time, while its process holds no more than its share."""
+    """Accepts connections while its process holds no more than its share.
 
-    max_accept = 1
+    Many in one turn of the loop, because all clients wait in one queue, behind those who connect and leave.
+    """
+
+    max_accept = 32
 
     def __init__(self, share: ConnectionShare, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -77,7 +85,10 @@ class Listener(StreamServer):  # type: ignore[misc]
 
     def do_read(self) -> Any:
         """Return the next connection with its address, None while there is none for this process."""
-        return super().do_read() if self._share.may_accept() else None
+        accepted = super().do_read() if self._share.may_accept() else None
+        if accepted:
+            self._share.add(1)
+        return accepted
 
     def end(self) -> None:
         """Serve the clients that have connected, and close. Later clients must reach another process or machine."""
@@ -96,6 +107,7 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
         self.cfg.__dict__.update({name: setting.get() for name, setting in self.cfg.settings.items()})
         _prepare_process()
         self._connections: set[ClientConnection] = set()
+        self._turns = CallerTurns(gevent.get_hub().loop)
         self._share = ConnectionShare(SHARES, self.age)
         pool = Pool(self.worker_connections)
         listeners = [Listener(self._share, each, self._handler(each), spawn=pool) for each in self.sockets]
@@ -131,10 +143,11 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Serve the requests of a connection."""
-        connection = ClientConnection(client)
+        address = addr[0] if isinstance(addr, tuple) else ""
+        connection = ClientConnection(client, self._turns, address)
         self._connections.add(connection)
-        self._share.add(1)
         try:
+            connection.wait_for_turn(address)
             super().handle(listener, connection, addr)
         finally:
             self._connections.discard(connection)
@@ -186,6 +199,7 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
 def _prepare_process() -> None:
     hub = gevent.get_hub()
     hub.print_exception = _log_exception
+    sys.setswitchinterval(_SWITCH_SECONDS)
     if gevent.config.monitor_thread:
         hub.start_periodic_monitoring_thread()
     # A request makes hundreds of objects, and what exists now stays: the garbage collector runs less often.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
 from ussd_server.models.operators import Operator
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_invisible
 
 _LONGEST_NAME = 100
 _LONGEST_REASON = 200
 _MARKS = " .-'@_+"
-# Characters that Unicode calls ignorable by default, but not of category Cf: fillers, joiners, variation selectors.
-_INVISIBLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 # In the demonstration, commands take any names, as in its documents.
 _DEMONSTRATION = "@demonstration.example"
 _TWO_PEOPLE_REQUIRED = "Two different people must stand by it, with their names"
@@ -21,8 +19,7 @@ _TWO_PEOPLE_REQUIRED = "Two different people must stand by it, with their names"
 def folded_name(name: str) -> str:
     """The form of a name that is equal for all names that look the same."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    visible = (each for each in _INVISIBLE.sub("", folded) if unicodedata.category(each) not in ("Cf", "Cc"))
-    return " ".join("".join(visible).split())
+    return " ".join("".join(each for each in folded if not is_invisible(each)).split())
 
 
 def is_same_person(one: str, other: str) -> bool:

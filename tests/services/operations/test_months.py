@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import subprocess
 from pathlib import Path
 
@@ -68,6 +69,21 @@ def test_an_archive_that_was_changed_is_named(clock: MovableClock, month: str, t
         verify_month(tmp_path / month)
     (tmp_path / month / "events.csv").unlink()
     with pytest.raises(ServiceError, match="is missing"):
+        verify_month(tmp_path / month)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("name", ["SHA256SUMS", "events.csv"])
+def test_what_never_ends_is_no_file_of_an_archive(clock: MovableClock, month: str, tmp_path: Path, name: str) -> None:
+    export_month(month, tmp_path, clock.now(), lambda _: None)
+    path = tmp_path / month / name
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(ServiceError, match="no file"):
+        verify_month(tmp_path / month)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ServiceError, match="no file"):
         verify_month(tmp_path / month)
 
 

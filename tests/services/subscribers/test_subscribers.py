@@ -21,6 +21,7 @@ from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
+from ussd_server.services.search.messages import Search
 from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory, HistoryEntry
 from ussd_server.services.transactions.messages import CreateRefund
@@ -89,6 +90,25 @@ def test_payments_refunds_and_sessions_are_on_one_time_line(
     assert [each.amount_cents for each in entries] == [1000_00, 5000_00, None]
     assert "UGX 5,000" in entries[1].sentence
     assert [each.status for each in entries] == ["created", "succeeded", "active"]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_neither_a_history_nor_a_search_has_a_query_for_each_payment(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    def count() -> tuple[int, int]:
+        work(services, clock, 5)
+        return (
+            count_queries(lambda: services.subscriber_history.get(GetHistory(NUMBER, 50, None), call)),
+            count_queries(lambda: services.search.search(Search(NUMBER), call)),
+        )
+
+    pay(services, call, "R1")
+    pay(services, call, "R2")
+    few = count()
+    for number in range(3, 13):
+        pay(services, call, f"R{number}")
+    assert count() == few
 
 
 def test_payments_of_one_amount_within_ten_minutes_are_possible_doubles(

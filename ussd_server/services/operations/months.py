@@ -86,6 +86,10 @@ def export_month(month: str, folder: Path, now: datetime, show_rows: Callable[[i
 def verify_month(folder: Path) -> Mapping[str, int]:
     """Read an archive again and return the number of rows by table. INVALID_REQUEST names what is wrong with it."""
     begin, end = map(new_id_floor, _bounds(folder.name))
+    for name in (_SUMS, *map(_file, _TABLES)):
+        # A device or a pipe has no end.
+        if not (folder / name).is_file():
+            raise ServiceError(Code.INVALID_REQUEST, f"{folder / name} is missing, or no file")
     try:
         with (folder / _SUMS).open(encoding="ascii") as file:
             sums = file.read(_MOST_SUMS_BYTES)
@@ -94,8 +98,6 @@ def verify_month(folder: Path) -> Mapping[str, int]:
             if f"{_sum(folder / _file(each))}  {_file(each)}\n" not in sums:
                 raise ServiceError(Code.INVALID_REQUEST, f"{_file(each)} is not as it was exported")
             counts[each.name] = sum(1 for _ in _ids(folder / _file(each), each.key, begin, end))
-    except FileNotFoundError as missing:
-        raise ServiceError(Code.INVALID_REQUEST, f"{missing.filename} is missing") from None
     except (csv.Error, UnicodeDecodeError):
         raise ServiceError(Code.INVALID_REQUEST, f"{folder} cannot be read") from None
     return counts

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from ussd_server.languages import gettext, ngettext
 from ussd_server.models.clients import AuditEvent, User
@@ -14,11 +14,16 @@ from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.sending import Event, Sms, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
+from ussd_server.services.payouts.messages import PayoutStates
 from ussd_server.services.payouts.records import payout_views
 from ussd_server.services.search.messages import SearchHit
 from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.transactions.history import is_unsent, views_of
+from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.values import iso_milliseconds, written_amount
+
+Names = Mapping[str, str | None]
+"""The names of clients by their ids, where hits show them."""
 
 _ENDINGS = {
     "active": "is waiting for an entry",
@@ -40,11 +45,19 @@ _DELIVERIES = {
 }
 
 
-def transaction_hit(row: Transaction, client: str | None, *, for_subscriber: bool = False) -> SearchHit:
-    """A transaction, with the explanation of where its money is; for the subscriber without the client's fee."""
-    (view,) = views_of([row])
-    if for_subscriber:
-        view = replace(view, fee_cents=0)
+def each_by(hit: Callable[[Any, str | None], SearchHit]) -> Callable[[Sequence[Any], Names], list[SearchHit]]:
+    """Return the function that makes the hits of rows of which each is read alone."""
+    return lambda rows, names: [hit(row, names.get(row.client_id)) for row in rows]
+
+
+def transaction_hits(rows: Sequence[Transaction], names: Names) -> list[SearchHit]:
+    """Transactions, with the explanation of where the money of each is."""
+    views = zip(rows, views_of(rows), strict=True)
+    return [transaction_hit(row, view, names.get(row.client_id)) for row, view in views]
+
+
+def transaction_hit(row: Transaction, view: TransactionView, client: str | None) -> SearchHit:
+    """A transaction, of which `view` is what is shown."""
     party = gettext(" of %(number)s", number=view.phone_number) if view.phone_number else ""
     kind, amount = gettext(view.type.value).capitalize(), written_amount(view.amount_cents)
     title = f"{kind} {view.reference}: {amount}{party}, {gettext(view.status)}"
@@ -52,9 +65,13 @@ def transaction_hit(row: Transaction, client: str | None, *, for_subscriber: boo
     return SearchHit("transaction", row.id, client, title, sentence, row.created_at)
 
 
-def payout_hit(row: Payout, client: str | None) -> SearchHit:
-    """A payout, and how many of its rows are in each state."""
-    (view,) = payout_views([row])
+def payout_hits(rows: Sequence[Payout], names: Names) -> list[SearchHit]:
+    """Payouts, and how many rows of each are in each state."""
+    views = zip(rows, payout_views(rows), strict=True)
+    return [_payout_hit(row, view, names.get(row.client_id)) for row, view in views]
+
+
+def _payout_hit(row: Payout, view: PayoutStates, client: str | None) -> SearchHit:
     rows = ngettext("%(count)s row", "%(count)s rows", row.item_count) % {"count": row.item_count}
     named = gettext("Payout %(reference)s", reference=row.reference)
     title = f"{named}: {rows}, {written_amount(row.total_amount_cents)}, {gettext(row.status)}"

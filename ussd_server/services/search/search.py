@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from peewee import Expression, fn
 
 from ussd_server.context import CallerKind, RequestContext
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
@@ -22,16 +24,18 @@ from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.pages import of_period
 from ussd_server.services.search.hits import (
+    Names,
+    each_by,
     event_hit,
     gone_hit,
     incoming_hit,
     key_hit,
     menu_hit,
     payee_hit,
-    payout_hit,
+    payout_hits,
     person_hit,
     session_hit,
-    transaction_hit,
+    transaction_hits,
     webhook_hit,
 )
 from ussd_server.services.search.messages import (
@@ -45,8 +49,11 @@ from ussd_server.services.search.messages import (
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import claims_of
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import Turns
 from ussd_server.values import is_id, phone_number, with_hyphens, without_marks
 
+# A search makes a dozen queries or more: many at once would be between those of every other call.
+_MOST_SEARCHES = 2
 _MOST_CHANGES = 500
 _MOST_PAYOUTS = 100
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -65,7 +72,7 @@ class _Kind:
     name: str
     table: Any
     grant: str
-    hit: Callable[[Any, str | None], SearchHit]
+    hits: Callable[[Sequence[Any], Names], list[SearchHit]]
     names: Callable[[str], list[Expression]]
     audited: str | None = None
     reference: Any = None
@@ -79,7 +86,7 @@ _KINDS = (
         "transaction",
         Transaction,
         "transactions:read",
-        transaction_hit,
+        transaction_hits,
         lambda text: [
             *_by_id(text, Transaction.id, Transaction.provider_reference),
             Transaction.request_id == text,
@@ -99,7 +106,7 @@ _KINDS = (
         "payout",
         Payout,
         "payouts:read",
-        payout_hit,
+        payout_hits,
         lambda text: _by_id(text, Payout.id),
         "payout.",
         Payout.reference,
@@ -109,31 +116,31 @@ _KINDS = (
         "session",
         UssdSession,
         "ussd:read",
-        session_hit,
+        each_by(session_hit),
         lambda text: _by_id(text, UssdSession.id),
         phone_number=UssdSession.phone_number,
     ),
-    _Kind("event", Event, "webhooks:read", event_hit, lambda text: _by_id(text, Event.id)),
+    _Kind("event", Event, "webhooks:read", each_by(event_hit), lambda text: _by_id(text, Event.id)),
     _Kind(
         "key",
         ApiKey,
         "api_keys:list",
-        key_hit,
+        each_by(key_hit),
         lambda text: [*_by_id(text, ApiKey.id), ApiKey.apikey == text],
         "api_key.",
         may_be_gone=True,
     ),
-    _Kind("menu", Menu, "menus:read", menu_hit, lambda _: [], "menu."),
+    _Kind("menu", Menu, "menus:read", each_by(menu_hit), lambda _: [], "menu."),
     _Kind(
         "webhook",
         Webhook,
         "webhooks:read",
-        webhook_hit,
+        each_by(webhook_hit),
         lambda text: _by_id(text, Webhook.id),
         "webhook.",
         may_be_gone=True,
     ),
-    _Kind("person", User, "team:read", person_hit, lambda text: _by_id(text, User.id), "user."),
+    _Kind("person", User, "team:read", each_by(person_hit), lambda text: _by_id(text, User.id), "user."),
 )
 _TABLES = {kind.name: kind.table for kind in _KINDS}
 _IS_COLLECTION = Transaction.type == TransactionType.COLLECTION
@@ -142,11 +149,20 @@ _IS_COLLECTION = Transaction.type == TransactionType.COLLECTION
 class SearchService:
     """Finds objects by an id, also of a request that made or changed them, a reference, a receipt or a phone number."""
 
+    def __init__(self) -> None:
+        self._turns: defaultdict[str, Turns] = defaultdict(lambda: Turns(_MOST_SEARCHES))
+
     def search(self, request: Search, context: RequestContext) -> SearchReply:
         """The caller's own objects, only of the kinds that it may read; at most 50.
 
-        A space at the beginning is read as the plus of a phone number, which a query decodes so.
+        A space at the beginning is read as the plus of a phone number, which a query decodes so. Two searches of a
+        client are made at the same time, in each process; further ones wait.
         """
+        release_connection()
+        with self._turns[str(context.client_id)].working():
+            return self._search(request, context)
+
+    def _search(self, request: Search, context: RequestContext) -> SearchReply:
         text = _typed(request.q)
         changes = _changes(text, AuditEvent.client_id == context.client_id)
         hits: list[SearchHit] = []
@@ -168,7 +184,7 @@ class SearchService:
         """
         context.require_operator()
         text = _typed(request.q)
-        names: dict[str, str | None] = {client.id: client.name for client in Client.select(Client.id, Client.name)}
+        names: Names = {client.id: client.name for client in Client.select(Client.id, Client.name)}
         changes = _changes(text, AuditEvent.client_id.is_null(False))
         hits = _incoming_hits(text, request) if request.kind in (None, "incoming") else []
         for kind in _chosen(request):
@@ -187,7 +203,7 @@ class SearchService:
         if request.kind in (None, "transaction") and (may_see_all or context.may("collection:read")):
             payments = _recent_payments(request, client_id)
             newest = _newest(payments if may_see_all else payments.where(_IS_COLLECTION))
-            hits += [transaction_hit(row, names.get(row.client_id)) for row in newest]
+            hits += transaction_hits(newest, names)
         if request.kind in (None, "payout") and request.part and context.may("payouts:read"):
             payouts = _recent_payouts(request, client_id)
             hits += [payee_hit(row, payouts[row.payout_id], names) for row in _payees(request.part, list(payouts))]
@@ -230,7 +246,7 @@ def _changes(text: str, which: Expression) -> list[AuditEvent]:
 def _hits(
     kind: _Kind,
     text: str,
-    names: Mapping[str, str | None],
+    names: Names,
     changes: Sequence[AuditEvent],
     rows: Any,
     request: Search,
@@ -242,7 +258,7 @@ def _hits(
         if kind.audited and change.action.startswith(kind.audited) and is_id(change.object_id or "")
     }
     found = {row.id: row for row in _read(kind, text, [*names], [*changed], rows)}
-    hits = {object_id: kind.hit(row, names.get(row.client_id)) for object_id, row in found.items()}
+    hits = dict(zip(found, kind.hits(list(found.values()), names), strict=True))
     if kind.may_be_gone and request.from_at is None and request.to_at is None:
         for object_id in changed.keys() - found.keys():
             change = changed[object_id]

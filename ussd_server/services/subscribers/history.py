@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,8 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.hits import message_hit, session_hit, transaction_hit
 from ussd_server.services.subscribers.messages import GetHistory, History, HistoryEntry
-from ussd_server.services.transactions.messages import TransactionStatus, TransactionType
+from ussd_server.services.transactions.history import views_of
+from ussd_server.services.transactions.messages import TransactionStatus, TransactionType, TransactionView
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id_floor, phone_number
 
@@ -72,8 +74,9 @@ def _newest(tables: Sequence[Any], number: str, clients: Any, limit: int, before
 
 def _entries(rows: Sequence[Any]) -> list[tuple[str, HistoryEntry]]:
     """What happened, each with the id of its client."""
-    doubled = _doubled([row for row in rows if isinstance(row, Transaction)])
-    return [(row.client_id, _entry(row, row.id in doubled)) for row in rows]
+    payments = [row for row in rows if isinstance(row, Transaction)]
+    doubled, views = _doubled(payments), {view.transaction_id: view for view in views_of(payments)}
+    return [(row.client_id, _entry(row, views, row.id in doubled)) for row in rows]
 
 
 def _doubled(rows: Sequence[Transaction]) -> set[str]:
@@ -114,9 +117,10 @@ def _is_double(row: Transaction, other: Transaction) -> bool:
     return other.id != row.id and is_same and abs(row.created_at - other.created_at) <= _DOUBLED_WITHIN
 
 
-def _entry(row: Any, possible_double: bool) -> HistoryEntry:
+def _entry(row: Any, views: Mapping[str, TransactionView], possible_double: bool) -> HistoryEntry:
     if isinstance(row, Transaction):
-        hit, amount_cents = transaction_hit(row, None, for_subscriber=True), row.amount_cents
+        # The client's fee is none of the subscriber's business.
+        hit, amount_cents = transaction_hit(row, replace(views[row.id], fee_cents=0), None), row.amount_cents
         kind = "refund" if row.type == TransactionType.REFUND else "payment"
     elif isinstance(row, Sms):
         kind, hit, amount_cents = "message", message_hit(row, None), None
