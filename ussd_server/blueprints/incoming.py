@@ -17,7 +17,6 @@ from ussd_server.api.requests import current_request, load, parse_object, servic
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.incoming.messages import (
     CheckPayment,
-    ListPaymentCodes,
     NotifiedPayment,
     NotifyPayment,
     PaymentCheck,
@@ -25,7 +24,7 @@ from ussd_server.services.incoming.messages import (
     PutPaymentCode,
 )
 from ussd_server.services.processing.messages import Callback
-from ussd_server.wire import DeletionResult, Page, success_envelope, writer
+from ussd_server.wire import DeletionResult, ListPage, Page, success_envelope, writer
 
 callbacks = ApiBlueprint(
     "callbacks", allow_anyone, "Provider callbacks", "The paths to which providers send callbacks."
@@ -88,7 +87,7 @@ def _reply(message: str, data: Any) -> Response:
 @payment_codes.call(
     "GET", "/api/payment-codes", needs="collection:read", query=ListPaymentCodesQuery, message="Payment codes"
 )
-def list_payment_codes(request: ListPaymentCodes, context: RequestContext) -> Page[PaymentCodeView]:
+def list_payment_codes(request: ListPage, context: RequestContext) -> Page[PaymentCodeView]:
     """The codes with which payers pay the client by themselves, newest first."""
     return services().payment_codes.list(request, context)
 

@@ -41,7 +41,7 @@ def show_(number: str, client: str | None, limit: int) -> None:
         _EntryOfClient(**asdict(entry), client=each.name)
         for each in clients
         for entry in services()
-        .subscriber_history.get(GetHistory(number, limit), operator_context(each.client_id))
+        .subscriber_history.get(GetHistory(number, limit=limit), operator_context(each.client_id))
         .items
     ]
     newest = tuple(sorted(found, key=lambda entry: entry.id, reverse=True)[:limit])

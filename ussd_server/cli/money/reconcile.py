@@ -172,7 +172,8 @@ def list_(statement_id: str | None, shows_all: bool) -> None:
     found: list[DifferenceView] = []
     cursor = None
     while True:
-        page = services().differences.list(ListDifferences(statement_id, cursor, _PAGE), operator_context())
+        wanted = ListDifferences(statement_id, cursor=cursor, limit=_PAGE)
+        page = services().differences.list(wanted, operator_context())
         found += page.items
         cursor = page.next_cursor
         if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not wants_json()):

@@ -25,11 +25,10 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email, end_logins, hash_checked_password
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
-from ussd_server.wire import Page, view_of_row
+from ussd_server.wire import ListPage, Page, view_of_row
 
 _LONGEST_NAME = 100
 _LONGEST_REASON = 200
-_ON_A_PAGE = 50
 # An id of the audit trail begins with the millisecond of its event.
 _AUDIT_PRECISION = timedelta(milliseconds=2)
 
@@ -83,11 +82,10 @@ class ClientService:
         context.require_operator()
         return {row.id: row.name for row in Client.select(Client.id, Client.name).where(Client.id.in_(client_ids))}
 
-    def page(self, cursor: str | None, context: RequestContext) -> Page[ClientView]:
-        """Fifty clients, newest first, and the cursor of the next page."""
+    def page(self, request: ListPage, context: RequestContext) -> Page[ClientView]:
+        """A page of clients, newest first."""
         context.require_operator()
-        found, next_cursor = page_of(Client.select(), Client, cursor, _ON_A_PAGE, self._tokens)
-        return Page(tuple(map(_client_view, found)), next_cursor)
+        return page_of(Client.select(), Client, request, self._tokens, lambda rows: map(_client_view, rows))
 
     def reason_of(self, client: ClientView, context: RequestContext) -> str | None:
         """Why a client was last disabled or enabled, None where no reason was given."""

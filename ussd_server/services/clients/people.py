@@ -20,7 +20,6 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import (
     ChangeRole,
     InvitePerson,
-    ListPeople,
     OpenLogin,
     PasswordLink,
     PersonView,
@@ -54,7 +53,7 @@ from ussd_server.services.same_person import (
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
-from ussd_server.wire import Page, view_of_row
+from ussd_server.wire import ListPage, Page, view_of_row
 
 MOST_PEOPLE = 500
 
@@ -69,12 +68,11 @@ class PeopleService:
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._tokens, self._outbox = runtime.clock, runtime.tokens, runtime.mail_outbox
 
-    def list(self, request: ListPeople, context: RequestContext) -> Page[PersonView]:
+    def list(self, request: ListPage, context: RequestContext) -> Page[PersonView]:
         """One page of the client's people, newest first, without their logins."""
         context.require("team:read", _REFUSAL)
         rows = User.select().where(User.client_id == context.client_id)
-        users, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, users)), next_cursor)
+        return page_of(rows, User, request, self._tokens, lambda users: map(_view, users))
 
     def show(self, user_id: str, context: RequestContext) -> PersonView:
         """One person with their open logins. NOT_FOUND for a person of another client."""

@@ -28,7 +28,6 @@ from ussd_server.services.incoming.messages import (
     HoldDifference,
     IncomingStatus,
     IncomingView,
-    ListIncoming,
     PaymentCodeView,
     ReturnIncoming,
     SameIncoming,
@@ -44,7 +43,7 @@ from ussd_server.services.signatures import sign_row
 from ussd_server.services.transactions.messages import SUCCESSFUL, Source
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt
-from ussd_server.wire import Page, view_of_row
+from ussd_server.wire import ListPage, Page, view_of_row
 
 _MOST_SUGGESTED = 3
 _MOST_COUNTED = 10_000
@@ -62,12 +61,11 @@ class HeldPaymentService:
         self._book = book
         self._differences = differences
 
-    def list(self, request: ListIncoming, context: RequestContext) -> Page[IncomingView]:
+    def list(self, request: ListPage, context: RequestContext) -> Page[IncomingView]:
         """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         rows = IncomingPayment.select().where(waits_for_operators())
-        payments, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, payments)), cursor)
+        return page_of(rows, IncomingPayment, request, self._tokens, lambda payments: map(_view, payments))
 
     def list_alike(self, context: RequestContext) -> tuple[HeldLikeOwn, ...]:
         """The newest held payments whose code begins with the client's prefix, or is one slip from a code of theirs."""

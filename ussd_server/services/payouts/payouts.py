@@ -18,7 +18,7 @@ from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
-from ussd_server.services.pages import find_by_id, matching, of_period, page_of
+from ussd_server.services.pages import find_by_id, matching, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.approval_rules import approvals_needed
 from ussd_server.services.payouts.approvers import checked_note
@@ -213,9 +213,7 @@ class PayoutService:
         context.require("payouts:read")
         rows = Payout.select().where(Payout.client_id == context.client_id, Payout.replaced_by.is_null())
         rows = matching(rows, request, Payout.status, Payout.reference)
-        rows = of_period(rows, Payout, request.from_at, request.to_at)
-        payouts, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens)
-        return Page(payout_views(payouts), next_cursor)
+        return page_of(rows, Payout, request, self._tokens, payout_views)
 
     def items(self, request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:
         """A page of a payout's rows in the order of their lines. NOT_FOUND, also for another client's."""

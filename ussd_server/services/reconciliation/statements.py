@@ -30,7 +30,6 @@ from ussd_server.services.reconciliation.messages import (
     BalanceBreak,
     ComparedLine,
     CoverDays,
-    ListProviderStatements,
     ProviderStatementView,
     ReconcileStatement,
     Reconciliation,
@@ -47,7 +46,7 @@ from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import let_others_run
 from ussd_server.values import new_id, written_amount
-from ussd_server.wire import Page, view_of_row
+from ussd_server.wire import ListPage, Page, view_of_row
 
 _BATCH = 1000
 _CHUNK_BYTES = 1024 * 1024
@@ -172,17 +171,11 @@ class ProviderStatementService:
         """Remove some rows of imports that were undone or never ended; return their number, 0 when none is left."""
         return imports.clean(self._clock.now())
 
-    def list(self, request: ListProviderStatements, context: RequestContext) -> Page[ProviderStatementView]:
+    def list(self, request: ListPage, context: RequestContext) -> Page[ProviderStatementView]:
         """A page of imported statements, newest first. Raises INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
-        rows, cursor = page_of(
-            ProviderStatement.select().where(ProviderStatement.state == StatementState.STORED),
-            ProviderStatement,
-            request.cursor,
-            request.limit,
-            self._tokens,
-        )
-        return Page(tuple(map(_view, rows)), cursor)
+        stored = ProviderStatement.select().where(ProviderStatement.state == StatementState.STORED)
+        return page_of(stored, ProviderStatement, request, self._tokens, lambda rows: map(_view, rows))
 
     def show(self, statement_id: str, context: RequestContext) -> ProviderStatementView:
         """One imported statement. Raises NOT_FOUND."""

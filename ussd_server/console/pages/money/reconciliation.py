@@ -38,7 +38,6 @@ from ussd_server.services.reconciliation.messages import (
     DifferenceView,
     EndDifference,
     ListDifferences,
-    ListProviderStatements,
     ReconcileStatement,
     Reconciliation,
     Verdict,
@@ -47,7 +46,7 @@ from ussd_server.services.statement_layouts.messages import StatementPreview
 from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import written_amount
-from ussd_server.wire import keys_of, writer
+from ussd_server.wire import ListPage, keys_of, writer
 
 _LARGEST_BYTES = 101 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
@@ -118,7 +117,7 @@ _VERDICT = TableFilter("verdict", "Difference", {each.value: VERDICTS[each] for 
 @console.page("GET", "/operator/reconciliation", who="operator")
 def list_reconciliations(context: RequestContext) -> Response:
     """Statements that were compared, newest first."""
-    page = pages(services().provider_statements.list, ListProviderStatements(request.args.get("cursor")), context)
+    page = pages(services().provider_statements.list, ListPage(cursor=request.args.get("cursor")), context)
     table = DataTable(
         "Statements, newest first",
         _STATEMENT_COLUMNS,
@@ -187,7 +186,7 @@ def create_reconciliation(context: RequestContext) -> Any:
 def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
     """The result of one comparison, with its differences."""
     seen = services().provider_statements.show(statement_id, context)
-    wanted = ListDifferences(statement_id, request.args.get("cursor"), verdict=_VERDICT.value)
+    wanted = ListDifferences(statement_id, cursor=request.args.get("cursor"), verdict=_VERDICT.value)
     page = pages(services().differences.list, wanted, context)
     table = DataTable(
         gettext("Differences of %(file)s", file=seen.file_name),
