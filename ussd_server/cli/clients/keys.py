@@ -33,11 +33,11 @@ from ussd_server.values import iso_milliseconds, moment_of, shillings
 _CLEARED = {"allow": "allowed_addresses", "daily-limit": "daily_limit_cents"}
 
 
-def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
+def _read_scopes(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
     try:
-        return None if given is None else tuple(joined_scopes(given.split()).split())
+        return None if text is None else tuple(joined_scopes(text.split()).split())
     except ValueError:
-        unknown = next((scope for scope in (given or "").split() if scope not in SCOPES), "")
+        unknown = next((scope for scope in (text or "").split() if scope not in SCOPES), "")
         raise click.BadParameter(
             f"{unknown!r} is no scope.{nearest(unknown, SCOPES)} Each must be one of {', '.join(RESOURCES)}, a colon, "
             "and one of read, write, *; or transactions:send or payouts:approve."
@@ -118,8 +118,8 @@ def list_(client: str, show_secrets: bool) -> None:
     """Show the keys of a client."""
     owner = client_named(client)
     records = _records(owner.client_id)
-    listed = services().api_keys.list(operator_context(owner.client_id)) if show_secrets else ()
-    secrets = {key.id: key.apisecret for key in listed}
+    keys_with_secrets = services().api_keys.list(operator_context(owner.client_id)) if show_secrets else ()
+    secrets = {key.id: key.apisecret for key in keys_with_secrets}
     lines = [f"{_line(key)}  {secrets[key.id]}" if show_secrets else _line(key) for key in records]
     facts = [_facts(key) | ({"apisecret": secrets[key.id]} if show_secrets else {}) for key in records]
     show_lines(facts, lines, "There are no keys.")
@@ -263,5 +263,5 @@ def _facts(key: ApiKeySummary) -> dict[str, Any]:
 
 
 def _line(key: ApiKeySummary) -> str:
-    named = f"  {key.name}" if key.name else ""
-    return f"{key.id}  {key.state:8}  {key.apikey}  {key.scopes or 'everything'}{named}"
+    name = f"  {key.name}" if key.name else ""
+    return f"{key.id}  {key.state:8}  {key.apikey}  {key.scopes or 'everything'}{name}"

@@ -11,7 +11,7 @@ from ussd_server.wire import Cents, Internal, ListPeriod
 
 @dataclass(frozen=True, slots=True)
 class ListAuditEvents(ListPeriod):
-    """Ask for one page (1 to 100) of a client's audit trail, newest first.
+    """Request for a page of a client's audit trail, newest first.
 
     `user_id` and `action` keep what one person did and one kind of action.
     """
@@ -22,7 +22,7 @@ class ListAuditEvents(ListPeriod):
 
 @dataclass(frozen=True, slots=True)
 class ListOperatorActions(ListPeriod):
-    """Ask for one page (1 to 100) of what operators did, newest first, with `operator` of one e-mail address."""
+    """Request for a page of what operators did, newest first, with `operator` of one e-mail address."""
 
     operator: str | None = None
     action: str | None = None

@@ -86,7 +86,7 @@ class NoticeService:
                 request.provider, request.provider_transaction_id, now, amount_cents=request.amount_cents
             )
             if row.status == IncomingStatus.HELD:
-                self._decide(row, claim, request, context, now)
+                self._take_notice(row, claim, request, context, now)
                 if is_new and _waits_for_operators(row):
                     _report_held(row, self._outbox, context, now)
             is_booked = row.status == IncomingStatus.BOOKED
@@ -124,7 +124,7 @@ class NoticeService:
                 if _waits_for_operators(row):
                     _report_held(row, self._outbox, context, now)
 
-    def _decide(
+    def _take_notice(
         self, row: IncomingPayment, claim: ReceiptClaim, request: NotifyPayment, context: RequestContext, now: datetime
     ) -> None:
         """Book the payment if it fits, else say why it is held."""

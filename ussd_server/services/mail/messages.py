@@ -81,7 +81,7 @@ class MailView:
 
 @dataclass(frozen=True, slots=True)
 class ListMails(ListPage):
-    """Ask for one page of mails, newest first; `status` leaves out the others."""
+    """Request for a page of mails, newest first; `status` leaves out the others."""
 
     status: MailStatus | None = None
 

@@ -32,7 +32,7 @@ class LoggedRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListRequests(ListPeriod):
-    """Ask for one page (1 to 100) of a client's requests, newest first."""
+    """Request for a page of a client's requests, newest first."""
 
     key_id: str | None = None
     status: int | None = None
@@ -81,7 +81,7 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True)
 class GetKeyUsage:
-    """Ask how often a key called what, in the last 1 to 90 days of Kampala, today included."""
+    """Request for how often a key called what, in the last 1 to 90 days of Kampala, today included."""
 
     api_key_id: str
     days: int = 30
