@@ -113,8 +113,7 @@ class ClientService:
         now = self._clock.now()
         row = _find_client(name_or_id)
         with self._key_cache.invalidate(row.id):
-            row.is_active, row.updated_at = is_active, now
-            row.save(only=[Client.is_active, Client.updated_at])
+            row.change(is_active=is_active, updated_at=now)
             if not is_active:
                 end_logins(Login, Login.client_id == row.id, "client_disabled", now)
             action = "client.enabled" if is_active else "client.disabled"
@@ -130,8 +129,7 @@ class ClientService:
         now = self._clock.now()
         row = _find_client(name_or_id)
         with unit_of_work():
-            row.counts_readers, row.updated_at = is_counted, now
-            row.save(only=[Client.counts_readers, Client.updated_at])
+            row.change(counts_readers=is_counted, updated_at=now)
             action = "client.readers_counted" if is_counted else "client.readers_ignored"
             write_audit_event(action, context, now, client_id=row.id, object_id=row.id)
         return _client_view(row)
@@ -202,8 +200,7 @@ class ClientService:
         now = self._clock.now()
         with unit_of_work():
             row = _find_user(email)
-            row.password_hash, row.updated_at, row.password_seen_by = password_hash, moved_on(row, now), None
-            row.save(only=[User.password_hash, User.updated_at, User.password_seen_by])
+            row.change(password_hash=password_hash, updated_at=moved_on(row, now), password_seen_by=None)
             end_logins_of_user(row.id, "password_changed", now)
             write_audit_event("user.password_changed", context, now, client_id=row.client_id, object_id=row.id)
         return _user_view(row)

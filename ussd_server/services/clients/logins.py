@@ -156,8 +156,7 @@ class LoginService:
             if row is None:
                 raise _WRONG_PASSWORD
             # The people who saw the link to the present password may know this one: they go on counting as one.
-            row.password_hash, row.updated_at, row.link_seen_by = password_hash, moved_on(row, now), None
-            row.save(only=[User.password_hash, User.updated_at, User.link_seen_by])
+            row.change(password_hash=password_hash, updated_at=moved_on(row, now), link_seen_by=None)
             end_logins_of_user(row.id, "password_changed", now, but=context.caller.login_id)
             write_audit_event("user.password_changed", context, now, client_id=row.client_id, object_id=row.id)
 

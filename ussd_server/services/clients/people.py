@@ -143,9 +143,8 @@ class PeopleService:
             row = _locked_person(user_id, context)
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
-            row.updated_at = people_rows.moved_on(row, now)
-            row.link_seen_by = _behind_caller(context) if shows_link or not self._outbox.is_on else None
-            row.save(only=[User.updated_at, User.link_seen_by])
+            seen_by = _behind_caller(context) if shows_link or not self._outbox.is_on else None
+            row.change(updated_at=people_rows.moved_on(row, now), link_seen_by=seen_by)
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
             return self._link(row, MailKind.PASSWORD_LINK, context)
 
