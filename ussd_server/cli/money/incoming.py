@@ -8,13 +8,7 @@ from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import client_named, two_people
 from ussd_server.context import operator_context
-from ussd_server.services.incoming.messages import (
-    AssignIncoming,
-    IncomingView,
-    ReturnIncoming,
-    SameIncoming,
-    SetPrefix,
-)
+from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ReturnIncoming, SameIncoming, SetPrefix
 from ussd_server.values import iso_milliseconds, written_amount
 from ussd_server.wire import ListPage
 

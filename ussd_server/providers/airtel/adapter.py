@@ -15,13 +15,7 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http import replies
 from ussd_server.providers.http.connection import JSON, AuthorisedConnection, Breaker, encode
 from ussd_server.providers.http.provider import HttpProvider
-from ussd_server.providers.messages import (
-    Direction,
-    Outcome,
-    PaymentOrder,
-    ProviderAnswer,
-    Registration,
-)
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, ProviderAnswer, Registration
 from ussd_server.values import with_hyphens
 
 _REASONS = replies.Reasons(__package__)

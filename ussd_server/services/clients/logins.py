@@ -12,12 +12,7 @@ from ussd_server.security import passwords
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import ChangePassword, LogIn, LoginView, OpenLogin
-from ussd_server.services.clients.people_rows import (
-    end_logins_of_user,
-    lacks_required_factor,
-    moved_on,
-    open_logins,
-)
+from ussd_server.services.clients.people_rows import end_logins_of_user, lacks_required_factor, moved_on, open_logins
 from ussd_server.services.roles import PERMISSIONS
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import (

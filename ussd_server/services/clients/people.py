@@ -18,13 +18,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients import people_rows
-from ussd_server.services.clients.messages import (
-    ChangeRole,
-    InvitePerson,
-    OpenLogin,
-    PasswordLink,
-    PersonView,
-)
+from ussd_server.services.clients.messages import ChangeRole, InvitePerson, OpenLogin, PasswordLink, PersonView
 from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox

@@ -15,12 +15,7 @@ from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import PaymentCode, PaymentCodePrefix
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.incoming.messages import (
-    PaymentCodeView,
-    PrefixView,
-    PutPaymentCode,
-    SetPrefix,
-)
+from ussd_server.services.incoming.messages import PaymentCodeView, PrefixView, PutPaymentCode, SetPrefix
 from ussd_server.services.pages import page_of, require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row, signed_change

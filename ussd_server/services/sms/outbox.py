@@ -10,15 +10,7 @@ from ussd_server.models.sending import Sms
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
 from ussd_server.services.pages import find_by_id, matching, page_of
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.sms.messages import (
-    MOST_PARTS,
-    CreatedSms,
-    CreateSms,
-    ListSms,
-    SmsProblem,
-    SmsStatus,
-    SmsView,
-)
+from ussd_server.services.sms.messages import MOST_PARTS, CreatedSms, CreateSms, ListSms, SmsProblem, SmsStatus, SmsView
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 from ussd_server.wire import Page, view_of_row

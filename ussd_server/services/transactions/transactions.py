@@ -21,13 +21,7 @@ from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, page_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
-from ussd_server.services.transactions.create import (
-    DraftColumns,
-    Plan,
-    RequestIdentity,
-    TransactionCreator,
-    digest_of,
-)
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
     DESCRIPTION,
