@@ -11,15 +11,8 @@ from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, Login, User
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients import people_rows
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
-from ussd_server.services.clients.people_rows import (
-    checked_role,
-    confirm_person,
-    end_logins_of_user,
-    insert_person,
-    moved_on,
-    set_person_active,
-)
 from ussd_server.services.pages import of_period, page_of, require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email, end_logins, hash_checked_password
@@ -141,14 +134,16 @@ class ClientService:
         and is not; NOT_FOUND for an unknown client.
         """
         context.require_operator()
-        email, role = checked_email(request.email), checked_role(request.role)
+        email, role = checked_email(request.email), people_rows.checked_role(request.role)
         password_hash = hash_checked_password(request.password)
         now = self._clock.now()
         with unit_of_work():
             client = lock_row(Client, _find_client(request.client_id).id)
             if request.is_first and User.select().where(User.client_id == client.id).exists():
                 raise ServiceError(Code.INVALID_REQUEST, "This client has people, who invite others.")
-            row = insert_person(now, client_id=client.id, email=email, role=role, password_hash=password_hash)
+            row = people_rows.insert_person(
+                now, client_id=client.id, email=email, role=role, password_hash=password_hash
+            )
             write_audit_event("user.created", context, now, client_id=client.id, object_id=row.id)
         return _user_view(row)
 
@@ -177,7 +172,7 @@ class ClientService:
         with unit_of_work():
             lock_row(Client, _find_user(email).client_id)
             row = _find_user(email)
-            set_person_active(row, is_active, self._outbox, context, now)
+            people_rows.set_person_active(row, is_active, self._outbox, context, now)
         return _user_view(row)
 
     def confirm_user(self, email: str, context: RequestContext) -> UserView:
@@ -187,7 +182,7 @@ class ClientService:
         with unit_of_work():
             lock_row(Client, _find_user(email).client_id)
             row = _find_user(email)
-            confirm_person(row, context, now)
+            people_rows.confirm_person(row, context, now)
         return _user_view(row)
 
     def change_password(self, email: str, password: str, context: RequestContext) -> UserView:
@@ -200,8 +195,8 @@ class ClientService:
         now = self._clock.now()
         with unit_of_work():
             row = _find_user(email)
-            row.change(password_hash=password_hash, updated_at=moved_on(row, now), password_seen_by=None)
-            end_logins_of_user(row.id, "password_changed", now)
+            row.change(password_hash=password_hash, updated_at=people_rows.moved_on(row, now), password_seen_by=None)
+            people_rows.end_logins_of_user(row.id, "password_changed", now)
             write_audit_event("user.password_changed", context, now, client_id=row.client_id, object_id=row.id)
         return _user_view(row)
 

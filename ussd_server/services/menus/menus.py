@@ -28,15 +28,7 @@ from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import SendingGate
-from ussd_server.services.menus import messages
-from ussd_server.services.menus.documents import (
-    find_version,
-    paying_node,
-    read_source,
-    refused_addresses,
-    sentence_of,
-    usable_document,
-)
+from ussd_server.services.menus import documents, messages
 from ussd_server.services.pages import require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import PayingMenu
@@ -70,7 +62,7 @@ class MenuService:
         context.require("menus:write")
         if not _MENU_ID.fullmatch(request.menu_id):
             raise ServiceError(Code.INVALID_REQUEST, "menu_id: Must be 1 to 64 letters, digits, dots, dashes or _.")
-        document, places = read_source(request)
+        document, places = documents.read_source(request)
         now = self._clock.now()
         saved = {"draft": document, "draft_saved_at": now}
         with unit_of_work():
@@ -89,7 +81,7 @@ class MenuService:
         context.require("menus:read")
         if request.document is None and request.source is None:
             return self._report(request.menu_id, find_menu(request.menu_id, context).draft)
-        return self._report(request.menu_id, *read_source(request))
+        return self._report(request.menu_id, *documents.read_source(request))
 
     def publish(self, menu_id: str, context: RequestContext) -> messages.VersionView:
         """Publish the draft as a new version. Publishing the current version again changes nothing.
@@ -103,7 +95,7 @@ class MenuService:
         menu = find_menu(menu_id, context)
         report = self._report(menu_id, menu.draft)
         if not report.passes:
-            raise ServiceError(Code.MENU_INVALID, sentence_of(report.errors[0]))
+            raise ServiceError(Code.MENU_INVALID, documents.sentence_of(report.errors[0]))
         return self._publish(menu, menu.draft, context)
 
     def publish_again(self, menu_id: str, context: RequestContext) -> messages.VersionView:
@@ -119,7 +111,7 @@ class MenuService:
         self._require_may_pay(document, context)
         with unit_of_work():
             row_id, in_force = _lock(menu.id)
-            current = find_version(row_id, in_force) if in_force else None
+            current = documents.find_version(row_id, in_force) if in_force else None
             if current is not None and current.document == document and not self._fault_of(current):
                 return _version_view(menu.name, current, in_force)
             newest = MenuVersion.select(fn.MAX(MenuVersion.version)).where(MenuVersion.menu_id == row_id).scalar()
@@ -141,17 +133,17 @@ class MenuService:
         """Why the current version of a menu sends no money any more; None where it does, or never did."""
         context.require("menus:read")
         menu = find_menu(menu_id, context)
-        current = find_version(menu.id, menu.published_version) if menu.published_version else None
+        current = documents.find_version(menu.id, menu.published_version) if menu.published_version else None
         return None if current is None else self._fault_of(current)
 
     def _fault_of(self, version: MenuVersion) -> str | None:
-        if paying_node(read(version.document)[0]) is None:
+        if documents.paying_node(read(version.document)[0]) is None:
             return None
         return self._gate.fault_of_publisher(version.client_id, PayingMenu(version.menu_id, version.version))
 
     def _require_may_pay(self, document: dict[str, Any], context: RequestContext) -> None:
         """Raise INSUFFICIENT_SCOPE for a document that sends money where the caller may not let menus do so."""
-        node = paying_node(read(document)[0])
+        node = documents.paying_node(read(document)[0])
         if node is not None:
             self._gate.require_publishable(node, context)
 
@@ -187,7 +179,7 @@ class MenuService:
         """Return a menu with its documents. Raises NOT_FOUND for a menu that the client does not have."""
         context.require("menus:read")
         menu = find_menu(menu_id, context)
-        current = find_version(menu.id, menu.published_version) if menu.published_version else None
+        current = documents.find_version(menu.id, menu.published_version) if menu.published_version else None
         return messages.MenuView(
             menu_id=menu.name,
             title=menu.draft["title"] if isinstance(menu.draft.get("title"), str) else "",
@@ -231,7 +223,7 @@ class MenuService:
         """Return the fullest screen of each language on each network; none for a menu that cannot be walked."""
         raw = self.document(request.menu_id, request.version, context)
         try:
-            return fullest_screens(usable_document(raw), _patient_work())
+            return fullest_screens(documents.usable_document(raw), _patient_work())
         except (ServiceError, WorkExceededError):
             return []
 
@@ -275,7 +267,7 @@ class MenuService:
         return messages.ScriptView(script, write_yaml({"scripts": [script]}), left_to_fill_in(script))
 
     def _walk(self, request: messages.WalkMenu, context: RequestContext) -> Walk:
-        document = usable_document(self.document(request.menu_id, request.version, context))
+        document = documents.usable_document(self.document(request.menu_id, request.version, context))
         facts = SessionFacts(
             request.phone_number, request.service_code, request.network, "walk", providers=self._provider_states
         )
@@ -323,7 +315,7 @@ class MenuService:
             raw,
             allow_plain_http=self._guard.takes_plain_http,
             session_life_seconds=self._session_life_seconds,
-            also=lambda document: refused_addresses(document, self._guard),
+            also=lambda document: documents.refused_addresses(document, self._guard),
             work=_patient_work(),
             places=places,
         )
@@ -346,7 +338,7 @@ def find_menu(menu_id: str, context: RequestContext) -> Menu:
 
 
 def _require_version(menu: Menu, version: int) -> MenuVersion:
-    return require_row(find_version(menu.id, version), "Menu version")
+    return require_row(documents.find_version(menu.id, version), "Menu version")
 
 
 def _write_audit_event(action: str, menu: Menu, context: RequestContext, now: datetime) -> None:
