@@ -11,11 +11,10 @@ from typing import Any
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.clients.seeds import ImportedRow, Row, import_rows, read_rows, shipped_sample, text_of
+from ussd_server.cli.clients.seeds import ImportedRow, Row, seed_rows, text_of
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest, sample_or_file_argument
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.database.schema import migrate
 from ussd_server.services.clients.keys.fields import joined_scopes
 from ussd_server.services.clients.keys.messages import (
     RESOURCES,
@@ -27,7 +26,6 @@ from ussd_server.services.clients.keys.messages import (
 )
 from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
 from ussd_server.services.search.messages import Search
-from ussd_server.settings import read_settings
 from ussd_server.values import iso_milliseconds, moment_of, shillings
 
 _CLEARED = {"allow": "allowed_addresses", "daily-limit": "daily_limit_cents"}
@@ -200,12 +198,8 @@ def seed(file: Path | None) -> None:
     A second run changes nothing but scopes and expiry. A key that was deleted, that belongs to another client or that
     has another secret here is refused, and the exit code is 1.
     """
-    settings = read_settings()
-    path = file or shipped_sample("keys.csv", settings)
-    rows = read_rows(path, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
-    services(settings)  # which may be a new one
-    migrate()
-    import_rows(rows, _import_row, shown=None if file else "apisecret")
+    required, optional = ["client", "apikey", "apisecret"], ["scopes", "expires_at"]
+    seed_rows(file, "keys.csv", required, optional, _import_row, printed="apisecret")
 
 
 def _import_row(row: Row) -> ImportedRow:

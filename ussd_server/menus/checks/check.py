@@ -8,7 +8,6 @@ from typing import Any
 
 from ussd_server.menus.checks import references
 from ussd_server.menus.checks.paths import find_long_paths, find_loops, find_unguarded_payments, find_unreachable
-from ussd_server.menus.checks.pins import find_pin_faults
 from ussd_server.menus.checks.secret_entries import find_leaking_secrets
 from ussd_server.menus.checks.types import find_wrong_types
 from ussd_server.menus.checks.width_proof import find_long_messages, prove
@@ -113,7 +112,7 @@ def _check(
             yield from prove(document, work)
         yield from find_long_messages(document, work)
         yield from references.find_pin_questions(document)
-        yield from find_pin_faults(document)
+        yield from references.find_pin_faults(document)
         if paths_known and document.start in document.nodes:
             yield from _path_findings(document, session_life_seconds, work)
 

@@ -114,11 +114,27 @@ def find_bad_addresses(document: Document, plain_http: bool) -> Iterator[Finding
 def find_pin_questions(document: Document) -> Iterator[Finding]:
     """Find questions that ask for a mobile-money PIN."""
     for name, node in document.nodes.items():
-        texts = node.text.by_language.values() if isinstance(node, nodes.InputNode) else ()
-        if any(_PIN.search(text.source) for text in texts):
+        shown = node.text.by_language.values() if isinstance(node, nodes.InputNode) else ()
+        if any(_PIN.search(text.source) for text in shown):
             yield warning(
                 "pin", "this asks for a PIN; a mobile-money PIN belongs only into the provider's own prompt", name
             )
+
+
+def find_pin_faults(document: Document) -> Iterator[Finding]:
+    """Find `pin` nodes without a way out, of different lengths, or with PINs that are navigation keys."""
+    pins = [node for node in document.nodes.values() if isinstance(node, nodes.PinNode)]
+    for node in pins:
+        if node.mode != "choose" and node.locked is None:
+            yield error("pin", f"`{node.mode}` needs `locked`, where a locked number is led", node.name)
+        if node.mode == "choose" and node.missing is not None:
+            yield error("pin", "`missing` belongs to `ask` and `change`", node.name, ("missing",))
+        if node.length != pins[0].length:
+            message = f"the PIN has {node.length} digits here and {pins[0].length} in `{pins[0].name}`"
+            yield error("pin", message, node.name, ("length",))
+        for key in sorted(document.navigation.keys):
+            if key.isdigit() and len(key) == node.length:
+                yield error("pin", f"the navigation key `{key}` could not be typed as a PIN", node.name)
 
 
 def _bad_address(node: str, url: str, plain_http: bool) -> Iterator[Finding]:

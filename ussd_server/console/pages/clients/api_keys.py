@@ -232,7 +232,7 @@ def _key_page(api_key_id: str, context: RequestContext, secret: str | None = Non
         grace_periods=_GRACE,
         used=_by_day(usage),
         refused_elsewhere=sum(each.count for each in usage if each.code == Code.ADDRESS_NOT_ALLOWED.name),
-        is_unused=_is_unused(key),
+        is_unused=services().clock.now() - (key.last_used_at or key.created_at) > timedelta(days=90),
     )
 
 
@@ -244,11 +244,6 @@ def _by_day(usage: Sequence[UsageItem]) -> list[Point]:
     now = services().clock.now()
     days = [kampala_day(now - timedelta(days=back)) for back in reversed(range(30))]
     return [(day[5:], counts[day]) for day in days] if counts else []
-
-
-def _is_unused(key: messages.ApiKeySummary) -> bool:
-    """Whether a key has not been used for 90 days."""
-    return services().clock.now() - (key.last_used_at or key.created_at) > timedelta(days=90)
 
 
 def _form(given: dict[str, Any], error: ServiceError | None = None, key: messages.ApiKeySummary | None = None) -> str:
