@@ -197,9 +197,8 @@ class ApiKeyService:
         with self._key_cache.invalidate(client_id):
             lock_row(Client, client_id)
             row = key_of_any_client(id_or_apikey, locked=True)
-            row.is_active, row.updated_at = is_active, now
             with signed_change(self._vault, ApiKey, row.id):
-                row.save(only=[ApiKey.is_active, ApiKey.updated_at])
+                row.change(is_active=is_active, updated_at=now)
             action = "api_key.enabled" if is_active else "api_key.disabled"
             write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
             withdraw_revoked(row.client_id, self._outbox, context, now)

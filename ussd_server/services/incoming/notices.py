@@ -129,8 +129,7 @@ class NoticeService:
     ) -> None:
         """Book the payment if it fits, else say why it is held."""
         if row.amount_cents != request.amount_cents:
-            row.held_because, row.updated_at = "It was reported with two amounts", now
-            row.save()
+            row.change(held_because="It was reported with two amounts", updated_at=now)
             return
         row.code, row.phone_number, row.name = request.code, request.phone_number or row.phone_number, request.name
         row.paid_at = request.at or row.paid_at or now

@@ -136,6 +136,5 @@ def reverse_when_refunded(original: Transaction, source: Source, now: datetime) 
     if original.status == TransactionStatus.SUCCEEDED and (
         sum(refund.amount_cents for refund in refunds) >= original.amount_cents
     ):
-        original.status, original.updated_at = TransactionStatus.REVERSED, now
-        original.save(only=[Transaction.status, Transaction.updated_at])
+        original.change(status=TransactionStatus.REVERSED, updated_at=now)
         append_change(original, source, now, ChangeDetail(note="Its refunds add up to its whole amount"))

@@ -142,8 +142,7 @@ class OutageWatch:
             if (row.away_since is not None) is is_away:
                 # Another worker has recorded it first.
                 return
-            row.away_since = now if is_away else None
-            row.save()
+            row.change(away_since=now if is_away else None)
             write_audit_event(
                 "provider.away" if is_away else "provider.back",
                 RequestContext(Caller(CallerKind.NOBODY)),

@@ -102,8 +102,7 @@ class DifferenceService:
     def _end(self, row: StatementDifference, reason: str, by: str, context: RequestContext) -> None:
         if row.ended_at is not None:
             raise _has_ended()
-        row.ended_at, row.ended_by, row.reason = self._clock.now(), by, reason.strip()
-        row.save()
+        row.change(ended_at=self._clock.now(), ended_by=by, reason=reason.strip())
         write_audit_event(
             "difference.ended",
             context,
