@@ -102,7 +102,8 @@ class DifferenceService:
     def _end(self, row: StatementDifference, reason: str, by: str, context: RequestContext) -> None:
         if row.ended_at is not None:
             raise _has_ended()
-        row.change(ended_at=self._clock.now(), ended_by=by, reason=reason.strip())
+        row.ended_at, row.ended_by, row.reason = self._clock.now(), by, reason.strip()
+        row.save()
         write_audit_event(
             "difference.ended",
             context,
