@@ -13,9 +13,9 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.hits import message_hit, session_hit, transaction_hit
 from ussd_server.services.subscribers.messages import GetHistory, History, HistoryEntry
+from ussd_server.services.subscribers.pins import subscriber_number
 from ussd_server.services.transactions.messages import TransactionStatus, TransactionType
-from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id_floor, phone_number
+from ussd_server.values import new_id_floor
 
 _DOUBLED_WITHIN = timedelta(minutes=10)
 _MOST_COMPARED = 1000
@@ -33,9 +33,7 @@ class SubscriberHistoryService:
         Ids begin with their time, so they order all kinds together.
         """
         context.require("transactions:read")
-        number = phone_number(request.phone_number)
-        if number is None:
-            raise ServiceError(Code.INVALID_PHONE_NUMBER, "Invalid phone number")
+        number = subscriber_number(request.phone_number)
         kind = f"subscriber/{number}"
         before = None if request.cursor is None else self._tokens.read_cursor(kind, request.cursor)
         may_see = {Transaction: True, UssdSession: context.may("ussd:read"), Sms: context.may("messages:read")}
