@@ -95,13 +95,18 @@ def confirm_person(context: RequestContext, user_id: str) -> Any:
     return _changed(user_id, text, context)
 
 
-@console.page("POST", "/people/<user_id>/<any(disable,enable):action>", needs="team:write", fresh_code=True)
-def set_person(context: RequestContext, user_id: str, action: str) -> Any:
-    """Refuse a person and end their logins, or let them sign in again."""
-    services().people.set_active(user_id, action == "enable", context)
-    if action == "enable":
-        return _changed(user_id, gettext("The person may sign in again."), context)
+@console.page("POST", "/people/<user_id>/disable", needs="team:write", fresh_code=True)
+def disable_person(context: RequestContext, user_id: str) -> Any:
+    """Refuse a person and end their logins."""
+    services().people.set_active(user_id, False, context)
     return _changed(user_id, gettext("The person is disabled and signed out everywhere."), context)
+
+
+@console.page("POST", "/people/<user_id>/enable", needs="team:write", fresh_code=True)
+def enable_person(context: RequestContext, user_id: str) -> Any:
+    """Let a person sign in again."""
+    services().people.set_active(user_id, True, context)
+    return _changed(user_id, gettext("The person may sign in again."), context)
 
 
 @console.page("POST", "/people/<user_id>/logins/end", needs="team:write", fresh_code=True)
