@@ -6,27 +6,13 @@ from typing import Any
 
 from marshmallow import ValidationError
 
-from schemas.fields import (
-    PAGE_CURSOR,
-    PAGE_LIMIT,
-    PERIOD_BEGIN,
-    PERIOD_END,
-    AnySum,
-    Body,
-    Field,
-    Flag,
-    ListOf,
-    Query,
-    Text,
-    Timestamp,
-    Whole,
-)
+from schemas import fields
 from ussd_server.services.clients.keys.messages import KEY_NAME
 
 _SCOPE = r"[a-z]+:(read|write|send|approve|\*)"
 
 
-class Scopes(Field[tuple[str, ...]]):
+class Scopes(fields.Field[tuple[str, ...]]):
     """`resource:action` pairs: one string with single spaces between them, or an array of strings."""
 
     # The service checks that the resources exist.
@@ -44,12 +30,12 @@ class Scopes(Field[tuple[str, ...]]):
         return tuple(scopes)
 
 
-class LogInBody(Body):
+class LogInBody(fields.Body):
     """The credentials of a user; `code`, a TOTP code or a recovery code, where a second factor is needed."""
 
-    email = Text("The e-mail address of the user.", longest=254, required=True)
-    password = Text("The person's password.", longest=256, required=True, is_secret=True)
-    code = Text(
+    email = fields.Text("The e-mail address of the user.", longest=254, required=True)
+    password = fields.Text("The person's password.", longest=256, required=True, is_secret=True)
+    code = fields.Text(
         "A TOTP code or a recovery code, where a second factor is needed.",
         shortest=0,
         longest=64,
@@ -59,23 +45,23 @@ class LogInBody(Body):
     )
 
 
-class RefreshLoginBody(Body):
+class RefreshLoginBody(fields.Body):
     """The refresh token of a login."""
 
-    refresh_token = Text(
+    refresh_token = fields.Text(
         "Exchange it for new tokens. It works once.", shortest=0, longest=8192, required=True, is_secret=True
     )
 
 
-class LogOutBody(Body):
+class LogOutBody(fields.Body):
     """Nothing, or `{"all": true}`."""
 
-    everywhere = Flag(
+    everywhere = fields.Flag(
         "True ends every login of this user. Default: this login only.", data_key="all", load_default=False
     )
 
 
-class Addresses(Field[tuple[str, ...]]):
+class Addresses(fields.Field[tuple[str, ...]]):
     """IPv4 and IPv6 addresses and networks, as an array of 1 to 20 strings."""
 
     # The service checks that each is an address or a network.
@@ -93,60 +79,62 @@ class Addresses(Field[tuple[str, ...]]):
         return tuple(value)
 
 
-class UpdateApiKeyBody(Body):
+class UpdateApiKeyBody(fields.Body):
     """The fields of a key that change; what is left out stays."""
 
-    name = Text("What people call the key.", longest=KEY_NAME.longest, allow_none=True)
+    name = fields.Text("What people call the key.", longest=KEY_NAME.longest, allow_none=True)
     scopes = Scopes("One string with single spaces, or an array; null means everything.", allow_none=True)
-    expires_at = Timestamp("A future time; null means never.", allow_none=True)
+    expires_at = fields.Timestamp("A future time; null means never.", allow_none=True)
     allowed_addresses = Addresses(
         "The addresses and networks from which it may be used; null means any.", allow_none=True
     )
-    daily_limit_cents = AnySum(
+    daily_limit_cents = fields.AnySum(
         "What disbursements, refunds and approved payouts with the key may sum to in a Kampala "
         "day, in shillings, fees included; null means any sum.",
         data_key="daily_limit",
         allow_none=True,
     )
-    is_active = Whole("0 disables the key. The provider's support enables it again.", lowest=0, highest=0)
+    is_active = fields.Whole("0 disables the key. The provider's support enables it again.", lowest=0, highest=0)
 
 
 class CreateApiKeyBody(UpdateApiKeyBody):
     """What a new key is called, and its bounds; what is left out is null."""
 
-    class Meta(Body.Meta):
+    class Meta(fields.Body.Meta):
         exclude = ("is_active",)
 
 
-class DeleteApiKeysBody(Body):
+class DeleteApiKeysBody(fields.Body):
     """The keys to delete, and whether to delete all of them or none."""
 
-    api_key_ids = ListOf("The `id`s of 1 to 100 API keys.", Text(longest=1024, shortest=0), most=100, required=True)
-    atomic = Flag("True: if one key is not found, none is deleted.", load_default=False)
+    api_key_ids = fields.ListOf(
+        "The `id`s of 1 to 100 API keys.", fields.Text(longest=1024, shortest=0), most=100, required=True
+    )
+    atomic = fields.Flag("True: if one key is not found, none is deleted.", load_default=False)
 
 
-class ListAuditEventsQuery(Query):
+class ListAuditEventsQuery(fields.Query):
     """The page of the audit trail."""
 
-    cursor = PAGE_CURSOR
-    limit = PAGE_LIMIT
+    cursor = fields.PAGE_CURSOR
+    limit = fields.PAGE_LIMIT
 
 
-class GetKeyUsageQuery(Query):
+class GetKeyUsageQuery(fields.Query):
     """How many days of a key's usage."""
 
-    days = Whole("The last days in Kampala, with today. Default: 30.", lowest=1, highest=90)
+    days = fields.Whole("The last days in Kampala, with today. Default: 30.", lowest=1, highest=90)
 
 
-class ListRequestsQuery(Query):
+class ListRequestsQuery(fields.Query):
     """Which requests, and the page of them."""
 
-    key_id = Text("Only requests of this API key.", longest=64)
-    status = Whole("Only replies of this HTTP status.", lowest=100, highest=599)
-    code = Text("Only this error code; `OK` for accepted calls.", longest=64)
-    path = Text("Only this path, with the names of its variables in braces.", longest=200)
-    request_id = Text("Only the request with this `X-Request-Id`.", longest=64)
-    from_at = PERIOD_BEGIN
-    to_at = PERIOD_END
-    cursor = PAGE_CURSOR
-    limit = PAGE_LIMIT
+    key_id = fields.Text("Only requests of this API key.", longest=64)
+    status = fields.Whole("Only replies of this HTTP status.", lowest=100, highest=599)
+    code = fields.Text("Only this error code; `OK` for accepted calls.", longest=64)
+    path = fields.Text("Only this path, with the names of its variables in braces.", longest=200)
+    request_id = fields.Text("Only the request with this `X-Request-Id`.", longest=64)
+    from_at = fields.PERIOD_BEGIN
+    to_at = fields.PERIOD_END
+    cursor = fields.PAGE_CURSOR
+    limit = fields.PAGE_LIMIT

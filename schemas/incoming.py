@@ -10,63 +10,54 @@ from typing import Any
 
 from marshmallow import EXCLUDE, ValidationError
 
-from schemas.fields import (
-    ACCOUNT_PATTERN,
-    PAGE_CURSOR,
-    PAGE_LIMIT,
-    Amount,
-    AnySum,
-    Body,
-    Field,
-    Flag,
-    PhoneNumber,
-    Query,
-    Text,
-    Timestamp,
-)
+from schemas import fields
 from ussd_server.services.incoming.messages import CODE_DESCRIPTION
 from ussd_server.values import KAMPALA, canonical_receipt, phone_number
 
 _LONGEST_TYPED, _LONGEST_RECEIPT = 160, 200
-_TYPED = Text("What the payer typed as the reason.", required=True, shortest=0, longest=_LONGEST_TYPED)
+_TYPED = fields.Text("What the payer typed as the reason.", required=True, shortest=0, longest=_LONGEST_TYPED)
 
 
-class PutPaymentCodeBody(Body):
+class PutPaymentCodeBody(fields.Body):
     """What a payment code says. A field that is left out has its default."""
 
-    description = Text("What is paid with it; payers read it.", required=True, longest=CODE_DESCRIPTION.longest)
-    account = Text(
+    description = fields.Text("What is paid with it; payers read it.", required=True, longest=CODE_DESCRIPTION.longest)
+    account = fields.Text(
         "The account that is credited: `main` (default), or a subscriber's phone number.",
         longest=13,
-        pattern=ACCOUNT_PATTERN,
+        pattern=fields.ACCOUNT_PATTERN,
     )
-    amount_cents = Amount(
+    amount_cents = fields.Amount(
         "The only amount that is taken, in shillings. Default: any within the bounds.",
         data_key="amount",
         allow_none=True,
     )
-    min_amount_cents = Amount("The least amount in shillings. Default: none.", data_key="min_amount", allow_none=True)
-    max_amount_cents = Amount("The largest amount in shillings. Default: none.", data_key="max_amount", allow_none=True)
-    expires_at = Timestamp("From when payments with it are held. Default: never.", allow_none=True)
-    single_use = Flag("Whether only one payment is taken. Default: false.")
+    min_amount_cents = fields.Amount(
+        "The least amount in shillings. Default: none.", data_key="min_amount", allow_none=True
+    )
+    max_amount_cents = fields.Amount(
+        "The largest amount in shillings. Default: none.", data_key="max_amount", allow_none=True
+    )
+    expires_at = fields.Timestamp("From when payments with it are held. Default: never.", allow_none=True)
+    single_use = fields.Flag("Whether only one payment is taken. Default: false.")
 
 
-class ListPaymentCodesQuery(Query):
+class ListPaymentCodesQuery(fields.Query):
     """The page of a list of payment codes, newest first."""
 
-    limit = PAGE_LIMIT
-    cursor = PAGE_CURSOR
+    limit = fields.PAGE_LIMIT
+    cursor = fields.PAGE_CURSOR
 
 
-class CheckPaymentBody(Body):
+class CheckPaymentBody(fields.Body):
     """A provider asks whether a payment would be taken."""
 
     code = _TYPED
-    amount_cents = AnySum("Shillings. Default: any amount.", data_key="amount", allow_none=True)
-    phone_number = PhoneNumber("The payer: `+256` and nine digits.", allow_none=True)
+    amount_cents = fields.AnySum("Shillings. Default: any amount.", data_key="amount", allow_none=True)
+    phone_number = fields.PhoneNumber("The payer: `+256` and nine digits.", allow_none=True)
 
 
-class _Lenient(Field[Any]):
+class _Lenient(fields.Field[Any]):
     """A field of a signed notice: what cannot be read is null, because money that came is never turned away for it."""
 
     json_schema: dict[str, Any] = {}
@@ -79,7 +70,7 @@ class _Lenient(Field[Any]):
         return self._read(value)
 
 
-class _Receipt(Field[str]):
+class _Receipt(fields.Field[str]):
     """A provider's receipt: a text or a number, at most 200 characters, with a letter or a digit."""
 
     json_schema = {"type": ["string", "integer"], "minLength": 1, "maxLength": 200}
@@ -118,7 +109,7 @@ def _moment(value: Any) -> datetime | None:
         return None
 
 
-class NotifyPaymentBody(Body):
+class NotifyPaymentBody(fields.Body):
     """A provider reports that a payer has paid. Without an upper bound: money that came must not be refused.
 
     Unknown fields are left out.
@@ -130,7 +121,7 @@ class NotifyPaymentBody(Body):
 
     provider_transaction_id = _Receipt("The provider's receipt; each is booked once.", required=True)
     code = _Lenient("What the payer typed as the reason.", _shortened)
-    amount_cents = AnySum("Shillings.", required=True, data_key="amount")
+    amount_cents = fields.AnySum("Shillings.", required=True, data_key="amount")
     phone_number = _Lenient("The payer: `+256` and nine digits; null where the provider does not say it.", _number)
     name = _Lenient("The payer's name.", _shortened)
     at = _Lenient("When the payer paid: an ISO 8601 time, Kampala's without an offset. Default: now.", _moment)

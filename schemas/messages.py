@@ -7,19 +7,7 @@ from typing import Any
 
 from marshmallow import ValidationError
 
-from schemas.fields import (
-    PAGE_CURSOR,
-    PAGE_LIMIT,
-    PERIOD_BEGIN,
-    PERIOD_END,
-    Body,
-    ChoiceOf,
-    FeeSum,
-    Field,
-    PhoneNumber,
-    Query,
-    Text,
-)
+from schemas import fields
 
 # Five parts of 153 septets.
 _LONGEST_TEXT = 765
@@ -30,7 +18,7 @@ _MOST_LANGUAGES = 10
 _MOST_RULES = 10
 
 
-class MessageText(Text):
+class MessageText(fields.Text):
     """The text of a message: its only control character is the line feed."""
 
     control_characters = r"\x00-\x09\x0b-\x1f\x7f"
@@ -40,12 +28,12 @@ class MessageText(Text):
         super().__init__(meaning, longest=_LONGEST_TEXT, is_secret=True, **options)
 
 
-class CreateMessageBody(Body):
+class CreateMessageBody(fields.Body):
     """A message to one phone."""
 
-    phone_number = PhoneNumber("`+256` and nine digits.", required=True)
+    phone_number = fields.PhoneNumber("`+256` and nine digits.", required=True)
     text = MessageText("The text, at most five parts long.", required=True)
-    reference = Text(
+    reference = fields.Text(
         "The client's own name for the message. The same message again is sent once.", required=True, longest=64
     )
 
@@ -59,7 +47,7 @@ _TEXTS = {
 }
 
 
-class ReceiptTexts(Field[dict[str, dict[str, str]]]):
+class ReceiptTexts(fields.Field[dict[str, dict[str, str]]]):
     """Texts by type of payment and language; `{}` in the place of texts removes the receipts of a type."""
 
     # The service checks the slots of the texts and counts their parts.
@@ -82,7 +70,7 @@ class ReceiptTexts(Field[dict[str, dict[str, str]]]):
         return value
 
 
-class ApprovalRuleList(Field[tuple[tuple[int, int], ...]]):
+class ApprovalRuleList(fields.Field[tuple[tuple[int, int], ...]]):
     """Rules of approval: objects with `above`, in shillings, and `approvals`; in Python pairs with cents."""
 
     # The service checks their number, their order and their values.
@@ -93,7 +81,7 @@ class ApprovalRuleList(Field[tuple[tuple[int, int], ...]]):
         "items": {
             "type": "object",
             "properties": {
-                "above": FeeSum("The sum of the ready rows, in shillings; 0 in the first rule.").json_schema,
+                "above": fields.FeeSum("The sum of the ready rows, in shillings; 0 in the first rule.").json_schema,
                 "approvals": {"type": "integer", "minimum": 1, "maximum": 5},
             },
             "required": ["above", "approvals"],
@@ -107,7 +95,7 @@ class ApprovalRuleList(Field[tuple[tuple[int, int], ...]]):
         return tuple(map(_rule_of, value))
 
 
-_ABOVE = FeeSum()
+_ABOVE = fields.FeeSum()
 
 
 def _rule_of(value: Any) -> tuple[int, int]:
@@ -120,7 +108,7 @@ def _rule_of(value: Any) -> tuple[int, int]:
     return above, value["approvals"]
 
 
-class UpdateClientSettingsBody(Body):
+class UpdateClientSettingsBody(fields.Body):
     """The settings that change; what is left out stays."""
 
     receipts = ReceiptTexts(
@@ -133,12 +121,12 @@ class UpdateClientSettingsBody(Body):
     )
 
 
-class ListMessagesQuery(Query):
+class ListMessagesQuery(fields.Query):
     """The filters of a list of messages, newest first."""
 
-    status = ChoiceOf("The status.", _STATUSES)
-    phone_number = PhoneNumber("`+256` and nine digits.")
-    from_at = PERIOD_BEGIN
-    to_at = PERIOD_END
-    limit = PAGE_LIMIT
-    cursor = PAGE_CURSOR
+    status = fields.ChoiceOf("The status.", _STATUSES)
+    phone_number = fields.PhoneNumber("`+256` and nine digits.")
+    from_at = fields.PERIOD_BEGIN
+    to_at = fields.PERIOD_END
+    limit = fields.PAGE_LIMIT
+    cursor = fields.PAGE_CURSOR

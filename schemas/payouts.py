@@ -6,24 +6,7 @@ from typing import Any
 
 from marshmallow import ValidationError
 
-from schemas.fields import (
-    LONGEST_REFERENCE,
-    PAGE_CURSOR,
-    PAGE_LIMIT,
-    PERIOD_BEGIN,
-    PERIOD_END,
-    REFERENCE,
-    Body,
-    ChoiceOf,
-    FeeSum,
-    Field,
-    Flag,
-    Query,
-    Reference,
-    Text,
-    Timestamp,
-    fields_of,
-)
+from schemas import fields
 from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout
 from ussd_server.services.transactions.messages import DESCRIPTION
 
@@ -40,11 +23,13 @@ _STATUSES = ("draft", "approved", "running", "completed", "cancelled")
 _STATES = ("ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled")
 
 
-def _send_at(**kwargs: Any) -> Timestamp:
-    return Timestamp("Nothing is sent before this time, at most a year ahead. Default: once it is approved.", **kwargs)
+def _send_at(**kwargs: Any) -> fields.Timestamp:
+    return fields.Timestamp(
+        "Nothing is sent before this time, at most a year ahead. Default: once it is approved.", **kwargs
+    )
 
 
-class PayoutItems(Field[tuple[dict[str, Any], ...]]):
+class PayoutItems(fields.Field[tuple[dict[str, Any], ...]]):
     """The rows of a payout: objects with known fields. What each value must be is validated row by row."""
 
     # A row that does not fit is reported as invalid, not refused.
@@ -71,74 +56,74 @@ class PayoutItems(Field[tuple[dict[str, Any], ...]]):
         return tuple(value)
 
 
-class CreatePayoutBody(Body):
+class CreatePayoutBody(fields.Body):
     """Many disbursements under one reference."""
 
     # Each row with its five fields, and what is beside the rows.
     most_values = 32_000
     takes_files = ("text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
 
-    reference = Reference(
+    reference = fields.Reference(
         "The client's own name for the payout. The same content again is the same payout.", required=True
     )
-    description = Text("A description by the client.", longest=DESCRIPTION.longest, allow_none=True)
+    description = fields.Text("A description by the client.", longest=DESCRIPTION.longest, allow_none=True)
     send_at = _send_at(allow_none=True)
     items = PayoutItems("The rows: 1 to 5,000. A row that cannot be sent is reported, not refused.", required=True)
 
 
-class CreatePayoutQuery(Query):
+class CreatePayoutQuery(fields.Query):
     """With a CSV file: what the file does not say."""
 
-    reference = Reference("Required with a file: the client's own name for the payout.")
-    description = Text("A description by the client.", longest=DESCRIPTION.longest)
+    reference = fields.Reference("Required with a file: the client's own name for the payout.")
+    description = fields.Text("A description by the client.", longest=DESCRIPTION.longest)
     send_at = _send_at()
 
 
-class ApprovePayoutBody(Body):
+class ApprovePayoutBody(fields.Body):
     """The fees that the approver saw, and a note. The approval is refused if they have changed."""
 
-    class Meta(Body.Meta):
-        include = fields_of(ApprovePayout)
+    class Meta(fields.Body.Meta):
+        include = fields.fields_of(ApprovePayout)
 
-    total_fee_cents = FeeSum(
+    total_fee_cents = fields.FeeSum(
         "The fees of the ready rows, in shillings. They hold until the payout is sent: others make it a draft again.",
         data_key="total_fee",
     )
 
 
-class CancelPayoutBody(Body):
+class CancelPayoutBody(fields.Body):
     """A note about the cancellation."""
 
-    class Meta(Body.Meta):
-        include = fields_of(CancelPayout)
+    class Meta(fields.Body.Meta):
+        include = fields.fields_of(CancelPayout)
 
 
-class ListPayoutsQuery(Query):
+class ListPayoutsQuery(fields.Query):
     """The filters of a list of payouts, newest first."""
 
-    status = ChoiceOf("The status.", _STATUSES)
-    reference = Text(REFERENCE, longest=LONGEST_REFERENCE)
-    from_at = PERIOD_BEGIN
-    to_at = PERIOD_END
-    limit = PAGE_LIMIT
-    cursor = PAGE_CURSOR
+    status = fields.ChoiceOf("The status.", _STATUSES)
+    reference = fields.Text(fields.REFERENCE, longest=fields.LONGEST_REFERENCE)
+    from_at = fields.PERIOD_BEGIN
+    to_at = fields.PERIOD_END
+    limit = fields.PAGE_LIMIT
+    cursor = fields.PAGE_CURSOR
 
 
-class ListPayoutItemsQuery(Query):
+class ListPayoutItemsQuery(fields.Query):
     """The filter of the rows of a payout, in the order of their lines."""
 
-    state = ChoiceOf("The state of the row.", _STATES)
-    limit = PAGE_LIMIT
-    cursor = PAGE_CURSOR
+    state = fields.ChoiceOf("The state of the row.", _STATES)
+    limit = fields.PAGE_LIMIT
+    cursor = fields.PAGE_CURSOR
 
 
-class CopyPayoutBody(Body):
+class CopyPayoutBody(fields.Body):
     """The name and the date of a copy, and which rows it has."""
 
-    reference = Reference(
+    reference = fields.Reference(
         "The client's own name for the payout. The same content again is the same payout.", required=True
     )
     send_at = _send_at(allow_none=True)
     # Marshmallow's own schemas have an attribute `only`.
-    only_state = ChoiceOf("`failed`: the rows that failed. Default: all rows.", ("failed",), data_key="only")
-    again = Flag("True to pay rows again that were paid already. Without it, a copy with such rows is refused.")
+    only_state = fields.ChoiceOf("`failed`: the rows that failed. Default: all rows.", ("failed",), data_key="only")
+    again = fields.Flag("True to pay rows again that were paid already. Without it, a copy with such rows is refused.")

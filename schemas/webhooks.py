@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from schemas.fields import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END, Body, ListOf, Query, Text, Timestamp
+from schemas import fields
 
 _LONGEST_TYPE = 64
 
 
-class CreateWebhookBody(Body):
+class CreateWebhookBody(fields.Body):
     """The URL to call, and the event types to send. Default: all types."""
 
-    url = Text("The URL that is called.", required=True, longest=2048)
-    types = ListOf("The event types to send; null means all.", Text(longest=_LONGEST_TYPE), most=32, allow_none=True)
+    url = fields.Text("The URL that is called.", required=True, longest=2048)
+    types = fields.ListOf(
+        "The event types to send; null means all.", fields.Text(longest=_LONGEST_TYPE), most=32, allow_none=True
+    )
 
 
-class RedeliverEventsBody(Body):
+class RedeliverEventsBody(fields.Body):
     """The period, and optionally the type, of the events to send again."""
 
-    from_at = Timestamp("The first moment of the period, inclusive.", required=True, data_key="from")
-    to_at = Timestamp("The end of the period, exclusive.", required=True, data_key="to")
-    type = Text("The type.", longest=_LONGEST_TYPE, allow_none=True)
+    from_at = fields.Timestamp("The first moment of the period, inclusive.", required=True, data_key="from")
+    to_at = fields.Timestamp("The end of the period, exclusive.", required=True, data_key="to")
+    type = fields.Text("The type.", longest=_LONGEST_TYPE, allow_none=True)
 
 
-class ListEventsQuery(Query):
+class ListEventsQuery(fields.Query):
     """The filters of a list of events, newest first."""
 
-    type = Text("The type.", longest=_LONGEST_TYPE)
-    from_at = PERIOD_BEGIN
-    to_at = PERIOD_END
-    limit = PAGE_LIMIT
-    cursor = PAGE_CURSOR
+    type = fields.Text("The type.", longest=_LONGEST_TYPE)
+    from_at = fields.PERIOD_BEGIN
+    to_at = fields.PERIOD_END
+    limit = fields.PAGE_LIMIT
+    cursor = fields.PAGE_CURSOR

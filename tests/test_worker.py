@@ -144,5 +144,5 @@ def test_a_worker_that_finishes_its_work_still_writes_its_heartbeat(
 
 
 def test_no_process_is_killed_without_its_kill_point() -> None:
-    kill_point(None)("ask.recorded")
-    kill_point("ask.answered")("ask.recorded")
+    kill_point(None)("send.recorded")
+    kill_point("send.answered")("send.recorded")

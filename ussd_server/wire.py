@@ -96,6 +96,22 @@ class Page(Generic[_Item]):
     next_cursor: Annotated[str | None, "The `cursor` of the next page; null on the last."]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPage:
+    """Request for a page of a list, newest first: at most `limit` entries (1 to 100), those behind `cursor`."""
+
+    cursor: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPeriod(ListPage):
+    """Request for a page of what was created from `from_at` (included) to `to_at` (not included)."""
+
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Items(Generic[_Item]):
     """A list that is never so long that it needs a second page."""

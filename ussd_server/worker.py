@@ -99,7 +99,7 @@ class Worker:
         """Work that repeats after some seconds. It may be slow, so each item has a thread of its own."""
         services = self._services
         return (
-            ("ask for floats", 5.0, services.floats.ask),
+            ("query floats", 5.0, services.floats.query),
             ("write digests of past days", 600.0, services.history_digests.write),
             ("sign what earlier versions wrote", 600.0, services.signatures.begin),
             ("decide held payments", 1.0, services.notices.decide_waiting),

@@ -24,13 +24,13 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.clients.messages import LogIn
-from ussd_server.services.incoming.messages import ListPaymentCodes
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.request_log.messages import ListRequests
 from ussd_server.services.sms.messages import ListSms
 from ussd_server.settings import Settings
 from ussd_server.status import ServiceError
+from ussd_server.wire import ListPage
 
 URL = "http://127.0.0.1:8000"
 
@@ -64,7 +64,7 @@ def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Service
     (key,) = services.key_reader.list(context)
     assert key.name == "Web shop (example)"
     assert services.payment_codes.prefix(context) == "DEMO"
-    assert [code.code for code in services.payment_codes.list(ListPaymentCodes(), context).items] == ["DEMOFEES1"]
+    assert [code.code for code in services.payment_codes.list(ListPage(), context).items] == ["DEMOFEES1"]
     assert services.held_payments.count(operator_context()) == 1
     (proposal,) = services.proposals.list_open(operator_context())
     assert proposal.proposed_by == made.operator_email

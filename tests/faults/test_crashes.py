@@ -18,7 +18,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 
 NUMBER = "+256772123456"
-KILL_POINTS = ["ask.recorded", "ask.answered", "enquiry.answered", "concluded"]
+KILL_POINTS = ["send.recorded", "send.answered", "query.answered", "concluded"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def mtn() -> Iterator[StandInProcess]:
         for kill_point in KILL_POINTS
         for name, mood in MOODS.items()
         # What was refused at once is not enquired about for ten minutes.
-        if (kill_point, name) != ("enquiry.answered", "refuses at once")
+        if (kill_point, name) != ("query.answered", "refuses at once")
     ],
 )
 def test_a_payment_survives_a_crash_at_any_point_and_moves_once(

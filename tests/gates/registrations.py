@@ -24,9 +24,9 @@ def _nodes() -> list[tuple[Path, ast.Call | ast.Attribute]]:
 
 
 def calls_of(*names: str) -> Iterator[tuple[Path, ast.Call]]:
-    """Every call of these functions in the service, with its file."""
+    """Every call of these functions in the service, by name or by that of their module, with its file."""
     for path, node in _nodes():
-        if isinstance(node, ast.Call) and getattr(node.func, "id", None) in names:
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", None)) in names:
             yield path, node
 
 

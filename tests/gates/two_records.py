@@ -8,9 +8,10 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import balances, operator
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.services.incoming.messages import IncomingView, ListIncoming, PutPaymentCode, SetPrefix
+from ussd_server.services.incoming.messages import IncomingView, PutPaymentCode, SetPrefix
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.transactions.messages import GetTransaction, TransactionHistory
+from ussd_server.wire import ListPage
 
 PAYER, HASHED = "+256772123456", None
 RECEIPT = "31000000041"
@@ -23,7 +24,7 @@ def seen(world: World, transaction_id: str | None) -> TransactionHistory:
 
 
 def held(world: World) -> tuple[IncomingView, ...]:
-    return world.services.held_payments.list(ListIncoming(), operator()).items
+    return world.services.held_payments.list(ListPage(), operator()).items
 
 
 def main_of(client_id: str) -> int:

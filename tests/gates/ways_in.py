@@ -32,7 +32,6 @@ from ussd_server.services.gates.receipts import WayIn
 from ussd_server.services.incoming.messages import (
     AssignIncoming,
     HoldDifference,
-    ListIncoming,
     NotifiedPayment,
     PutPaymentCode,
     SameIncoming,
@@ -44,6 +43,7 @@ from ussd_server.services.providers.providers import Providers
 from ussd_server.services.reconciliation.messages import BookLost, Claim, ConcludeFromStatement, FindLost, Verdict
 from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.status import ServiceError
+from ussd_server.wire import ListPage
 
 SHILLINGS, CENTS = 5000, 5000_00
 WRITTEN = ("MT-90001", " mt90\u200b001 ")
@@ -221,7 +221,7 @@ class Same(Enquired):
     def report(self) -> None:
         services = self.world.services
         self.world.notify(self.receipt, self.number)
-        for each in services.held_payments.list(ListIncoming(), operator()).items:
+        for each in services.held_payments.list(ListPage(), operator()).items:
             if each.waits_for == self.transaction_id:
                 with suppress(ServiceError):
                     services.held_payments.take_as_same(SameIncoming(each.incoming_id, BY, SECOND), operator())

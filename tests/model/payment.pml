@@ -249,12 +249,12 @@ again:
         :: else -> skip
         fi
     }
-    may_crash();  /* the kill point ask.recorded */
+    may_crash();  /* the kill point send.recorded */
     if
     :: asks -> ask()
     :: else -> enquire()
     fi;
-    may_crash();  /* the kill points ask.answered and enquiry.answered */
+    may_crash();  /* the kill points send.answered and query.answered */
     atomic { conclude(); forget(); goto again }
 }
 

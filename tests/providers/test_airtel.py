@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -24,6 +24,7 @@ from ussd_server.providers.airtel.encryption import read_key
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Provider, ProviderAnswer, Registration
 
+Call = Callable[[bytes, PaymentOrder], ProviderAnswer]
 REFERENCE = "0b3c8a50-9a44-4c1e-8a44-0d5b6a3f9f10"
 PAYMENT = PaymentOrder("t-1", REFERENCE, Direction.COLLECTION, "+256700123123", 50_000, "UGX", note="ACME's order, #12")
 PAYOUT = replace(PAYMENT, direction=Direction.DISBURSEMENT)
@@ -53,12 +54,12 @@ def airtel(answers: dict[str, list[bytes]], access: AirtelAccess = ACCESS) -> It
         transport.close()
 
 
-def ask(reply: bytes, payment: PaymentOrder = PAYMENT, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
+def send(reply: bytes, payment: PaymentOrder = PAYMENT, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
     with airtel({"POST /": [reply]}) as (provider, _):
         return provider.send(payment, timeout_seconds)
 
 
-def enquire(reply: bytes, payment: PaymentOrder = PAYMENT, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
+def query(reply: bytes, payment: PaymentOrder = PAYMENT, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
     with airtel({"GET /standard": [reply]}) as (provider, _):
         return provider.query_status(payment, timeout_seconds)
 
@@ -116,7 +117,7 @@ REPLIES = [
     ("refused at the door twice", said("401 Unauthorized"), PAYMENT, Outcome.NOT_SENT, None),
 ]  # fmt: skip
 
-ENQUIRED = [
+QUERIED = [
     ("paid", said_of("TS", "DP00800001001"), PAYMENT, Outcome.SUCCEEDED, None),
     ("paid for somebody else", said_of("TS", id="other"), PAYMENT, Outcome.UNKNOWN, None),
     ("wrong PIN", said_of("TF", "DP00800001002"), PAYMENT, Outcome.FAILED, FailureCode.WRONG_PIN),
@@ -142,29 +143,24 @@ ENQUIRED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("reply", "payment", "outcome", "failure"), [row[1:] for row in REPLIES], ids=[row[0] for row in REPLIES]
-)
-def test_the_answer_to_a_request_proves_no_more_than_it_says(
-    reply: bytes, payment: PaymentOrder, outcome: Outcome, failure: FailureCode | None
-) -> None:
-    got = ask(reply, payment)
-    assert (got.outcome, got.failure) == (outcome, failure)
+ANSWERS = [(send, *row) for row in REPLIES] + [(query, *row) for row in QUERIED]
 
 
 @pytest.mark.parametrize(
-    ("reply", "payment", "outcome", "failure"), [row[1:] for row in ENQUIRED], ids=[row[0] for row in ENQUIRED]
+    ("call", "reply", "payment", "outcome", "failure"),
+    [(call, *row) for call, _, *row in ANSWERS],
+    ids=[f"{call.__name__}: {name}" for call, name, *_ in ANSWERS],
 )
-def test_the_answer_to_an_enquiry_proves_no_more_than_it_says(
-    reply: bytes, payment: PaymentOrder, outcome: Outcome, failure: FailureCode | None
+def test_an_answer_proves_no_more_than_it_says(
+    call: Call, reply: bytes, payment: PaymentOrder, outcome: Outcome, failure: FailureCode | None
 ) -> None:
-    got = enquire(reply, payment)
+    got = call(reply, payment)
     assert (got.outcome, got.failure) == (outcome, failure)
 
 
 def test_silence_proves_nothing() -> None:
-    assert ask(SILENCE, timeout_seconds=SHORT_SECONDS).outcome is Outcome.UNKNOWN
-    assert enquire(SILENCE, timeout_seconds=SHORT_SECONDS).outcome is Outcome.UNKNOWN
+    assert send(SILENCE, timeout_seconds=SHORT_SECONDS).outcome is Outcome.UNKNOWN
+    assert query(SILENCE, timeout_seconds=SHORT_SECONDS).outcome is Outcome.UNKNOWN
 
 
 def test_silence_instead_of_a_token_means_not_sent() -> None:
@@ -173,31 +169,28 @@ def test_silence_instead_of_a_token_means_not_sent() -> None:
 
 
 def test_a_success_carries_airtels_id() -> None:
-    assert enquire(said_of("TS")).provider_transaction_id == "MP1"
-    assert enquire(said_of("TS", airtel_money_id={"a": 1})).provider_transaction_id is None
+    assert query(said_of("TS")).provider_transaction_id == "MP1"
+    assert query(said_of("TS", airtel_money_id={"a": 1})).provider_transaction_id is None
 
 
 @pytest.mark.parametrize("sentence", ["Paid UGX 5,000 to X", "You have deposited UGX 5,000", "You have sent UGX 5,000"])
 def test_the_amount_is_read_from_airtels_sentence(sentence: str) -> None:
-    assert enquire(said_of("TS", message=sentence), PAYOUT).amount_cents == 500_000
+    assert query(said_of("TS", message=sentence), PAYOUT).amount_cents == 500_000
 
 
 def test_an_unclear_answer_keeps_what_airtel_said() -> None:
-    got = enquire(said_of("TA", "DP00800001000", message="Ambiguous, eyJ" + "x" * 60))
+    got = query(said_of("TA", "DP00800001000", message="Ambiguous, eyJ" + "x" * 60))
     assert (got.is_unclear, got.reason) == (True, "HTTP 200 TA DP00800001000 Ambiguous ...")
-    assert not enquire(HANG_UP).is_unclear
-    assert not enquire(said("502 Bad Gateway", b"<html>", "text/html")).is_unclear
+    assert not query(HANG_UP).is_unclear
+    assert not query(said("502 Bad Gateway", b"<html>", "text/html")).is_unclear
 
 
 def test_a_push_is_written_as_airtel_wants_it() -> None:
     with airtel({"POST /merchant/v1/payments/ ": [said_of("SUCCESS")]}) as (provider, server):
         provider.send(PAYMENT, LONG_SECONDS)
     token, request = server.requests
-    assert json.loads(token.split(b"\r\n\r\n")[1]) == {
-        "client_id": "our-id",
-        "client_secret": "our-secret",
-        "grant_type": "client_credentials",
-    }
+    credentials = {"client_id": "our-id", "client_secret": "our-secret", "grant_type": "client_credentials"}
+    assert json.loads(token.split(b"\r\n\r\n")[1]) == credentials
     head, body = request.split(b"\r\n\r\n")
     for line in (b"Authorization: Bearer t-1", b"X-Country: UG", b"X-Currency: UGX", b"Content-Type: application/json"):
         assert line in head.split(b"\r\n")
@@ -286,7 +279,7 @@ def test_what_airtel_cannot_do_is_refused_here(payment: PaymentOrder, failure: F
     assert server.requests == []
 
 
-def test_the_path_of_a_payouts_enquiry_is_a_setting() -> None:
+def test_the_path_of_a_payouts_query_is_a_setting() -> None:
     access = replace(ACCESS, disbursement_enquiry_path="/standard/v1/payments/{id}")
     with airtel({f"GET /standard/v1/payments/{REFERENCE} ": [said_of("TS")]}, access) as (provider, _):
         assert provider.query_status(PAYOUT, LONG_SECONDS).outcome is Outcome.SUCCEEDED
@@ -342,7 +335,7 @@ def test_no_secret_is_shown_with_the_settings() -> None:
     assert not any(secret in shown for secret in ("our-secret", "4711", "sealed-by-the-portal"))
 
 
-def test_airtel_is_not_asked_before_three_minutes_are_over() -> None:
+def test_airtel_is_not_queried_before_three_minutes_are_over() -> None:
     assert AIRTEL_SCHEDULE.delays[0] >= 180
     assert AIRTEL_SCHEDULE.not_found_means_lost_after >= 180
 
@@ -380,7 +373,7 @@ def test_a_key_that_airtel_does_not_publish_is_said() -> None:
 
 
 def test_a_disbursement_has_two_receipts() -> None:
-    got = enquire(said_of("TS", airtel_money_id="disburs-1", reference_id="CI250506.1824.H00006"), PAYOUT)
+    got = query(said_of("TS", airtel_money_id="disburs-1", reference_id="CI250506.1824.H00006"), PAYOUT)
     assert (got.provider_transaction_id, got.receipt) == ("disburs-1", "CI250506.1824.H00006")
     assert got.reason == "TS CI250506.1824.H00006"
 

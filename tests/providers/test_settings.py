@@ -97,7 +97,7 @@ def test_production_requires_tls_to_providers_and_has_no_kill_points(
     settings = read(monkeypatch, tmp_path, **production)
     assert built(settings) == ["airtel", "mtn"]
     plain = dict.fromkeys(("USSD_MTN_BASE_URL", "USSD_AIRTEL_BASE_URL", "USSD_PUBLIC_URL"), "http://127.0.0.1:1")
-    given = production | plain | {"USSD_KILL_POINT": "ask.recorded"}
+    given = production | plain | {"USSD_KILL_POINT": "send.recorded"}
     assert wrong(monkeypatch, tmp_path, **given) == {*plain, "USSD_KILL_POINT"}
 
 

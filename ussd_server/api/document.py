@@ -19,18 +19,11 @@ from marshmallow import INCLUDE, Schema
 from marshmallow.fields import Field
 from werkzeug.routing import Rule
 
+from ussd_server.api import endpoints
 from ussd_server.api.document_errors import EVERY_CALL, error_codes, error_responses
 from ussd_server.api.document_events import event_data, webhooks
 from ussd_server.api.document_examples import examples, reply_example, request_example
 from ussd_server.api.document_models import menu_component, simplify
-from ussd_server.api.endpoints import (
-    ApiBlueprint,
-    EndpointSpec,
-    allow_anyone,
-    authenticate_access_token,
-    authenticate_api_key,
-    template_of,
-)
 from ussd_server.api.requests import EXTENSION, is_management
 from ussd_server.status import Code
 from ussd_server.wire import object_schema, schema_of
@@ -78,9 +71,9 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 _Refer = Callable[[Any], dict[str, Any]]
 _SECURITY: dict[Any, list[dict[str, list[str]]]] = {
-    authenticate_api_key: [{"apiKey": [], "apiSecret": []}],
-    authenticate_access_token: [{"bearer": []}],
-    allow_anyone: [],
+    endpoints.authenticate_api_key: [{"apiKey": [], "apiSecret": []}],
+    endpoints.authenticate_access_token: [{"bearer": []}],
+    endpoints.allow_anyone: [],
 }
 _LIMIT_HEADERS = [name for name in _HEADERS if "RateLimit" in name]
 
@@ -112,7 +105,7 @@ def api_document(app: Flask) -> dict[str, Any]:
         tags=[
             {"name": group.name, "x-displayName": group.title, "description": group.about}
             for group in app.blueprints.values()
-            if isinstance(group, ApiBlueprint)
+            if isinstance(group, endpoints.ApiBlueprint)
         ],
     )
     plugin.converter.attribute_functions.insert(1, _declared_by_field)  # type: ignore[union-attr]
@@ -129,7 +122,7 @@ def api_document(app: Flask) -> dict[str, Any]:
                 operation = _other_operation(spec, rule, view, method)
             else:
                 continue
-            spec.path(path=template_of(rule.rule), operations={method.lower(): operation})
+            spec.path(path=endpoints.template_of(rule.rule), operations={method.lower(): operation})
     events, data = webhooks(refer, examples()["webhooks"]), event_data(refer)
     document = spec.to_dict() | {"webhooks": events}
     event = document["components"]["schemas"]["Event"]["properties"]
@@ -158,7 +151,7 @@ def _tag(rule: Rule) -> str:
     return str(rule.endpoint.partition(".")[0])
 
 
-def _operation(spec: APISpec, rule: Rule, route: EndpointSpec, refer: _Refer) -> dict[str, Any]:
+def _operation(spec: APISpec, rule: Rule, route: endpoints.EndpointSpec, refer: _Refer) -> dict[str, Any]:
     codes = error_codes(rule, route)
     operation: dict[str, Any] = {
         "operationId": _name(rule),
@@ -206,7 +199,7 @@ def _other_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dict[
     }
 
 
-def _description(route: EndpointSpec, rule: Rule, codes: list[Code]) -> str:
+def _description(route: endpoints.EndpointSpec, rule: Rule, codes: list[Code]) -> str:
     needed = " or ".join(f"`{each}`" for each in (route.needs, route.or_needs) if each)
     permission = f"Permission: {needed}." if needed else ""
     errors = ", ".join(f"`{code.error}` ({code.http_status})" for code in codes)
@@ -215,7 +208,7 @@ def _description(route: EndpointSpec, rule: Rule, codes: list[Code]) -> str:
     )
 
 
-def _parameters(rule: Rule, route: EndpointSpec) -> list[dict[str, Any]]:
+def _parameters(rule: Rule, route: endpoints.EndpointSpec) -> list[dict[str, Any]]:
     query: list[Any] = [{"in": "query", "schema": route.query}] if route.query.fields else []
     if route.idempotent:
         query.append(
@@ -240,16 +233,16 @@ def _path_parameters(rule: Rule) -> list[dict[str, Any]]:
             "schema": {"type": "string"},
             "example": _VARIABLES[name][1],
         }
-        for name in re.findall("{([^}]+)}", template_of(rule.rule))
+        for name in re.findall("{([^}]+)}", endpoints.template_of(rule.rule))
     ]
 
 
-def _successes(rule: Rule, route: EndpointSpec, refer: _Refer) -> dict[str, Any]:
+def _successes(rule: Rule, route: endpoints.EndpointSpec, refer: _Refer) -> dict[str, Any]:
     found = {str(route.status): route.message}
     may_repeat = route.idempotent or Code.IDEMPOTENCY_KEY_REUSED in route.refuses
     if may_repeat:
         found["200"] = "It was recorded before; this is its present state"
-    more = _LIMIT_HEADERS if route.authenticate is authenticate_api_key else []
+    more = _LIMIT_HEADERS if route.authenticate is endpoints.authenticate_api_key else []
     shape = {"schema": _reply(rule, route.reply_type, refer)}
     also = {media_type: {"schema": {"type": "string"}} for media_type in route.also}
     return {

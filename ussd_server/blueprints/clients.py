@@ -25,17 +25,7 @@ from ussd_server.api.endpoints import (
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents
-from ussd_server.services.clients.keys.messages import (
-    ApiKeyRecord,
-    ApiKeyView,
-    BulkDeletion,
-    CreateApiKey,
-    DeleteApiKeys,
-    OwnKey,
-    RotateApiKey,
-    RotatedApiKeyView,
-    UpdateApiKey,
-)
+from ussd_server.services.clients.keys import messages
 from ussd_server.services.clients.messages import LogIn, LoginView, ServiceIdentifier
 from ussd_server.services.request_log.messages import (
     GetKeyUsage,
@@ -63,7 +53,7 @@ clients = ApiBlueprint(
 
 
 @own_key.call("GET", "/api/key", message="API key")
-def get_own_key(context: RequestContext) -> OwnKey:
+def get_own_key(context: RequestContext) -> messages.OwnKey:
     """Show a key what it may do, and what is left of its limits."""
     return services().key_reader.own(context)
 
@@ -95,7 +85,7 @@ def show_service_identifier(context: RequestContext) -> ServiceIdentifier:
 
 
 @clients.call("GET", "/api/clients/api-keys", needs="api_keys:list", message="API keys list")
-def list_api_keys(context: RequestContext) -> tuple[ApiKeyView, ...]:
+def list_api_keys(context: RequestContext) -> tuple[messages.ApiKeyView, ...]:
     """List all API keys of the client."""
     return services().api_keys.list(context)
 
@@ -109,14 +99,14 @@ def list_api_keys(context: RequestContext) -> tuple[ApiKeyView, ...]:
     status=201,
     message="API Key created successfully",
 )
-def create_api_key(request: CreateApiKey, context: RequestContext) -> EndpointReply[ApiKeyView]:
+def create_api_key(request: messages.CreateApiKey, context: RequestContext) -> EndpointReply[messages.ApiKeyView]:
     """Create an API key."""
     key = services().api_keys.create(request, context)
     return created(key, f"/api/clients/api-keys/{key.id}")
 
 
 @clients.call("GET", "/api/clients/api-keys/<api_key_id>", needs="api_keys:list", message="API Key")
-def get_api_key(api_key_id: str, context: RequestContext) -> ApiKeyRecord:
+def get_api_key(api_key_id: str, context: RequestContext) -> messages.ApiKeyRecord:
     """Show one API key, with everything that is known about it."""
     return services().key_reader.get(api_key_id, context)
 
@@ -129,7 +119,7 @@ def get_api_key(api_key_id: str, context: RequestContext) -> ApiKeyRecord:
     names_fault=True,
     message="API Key updated successfully",
 )
-def update_api_key(request: UpdateApiKey, context: RequestContext) -> ApiKeyRecord:
+def update_api_key(request: messages.UpdateApiKey, context: RequestContext) -> messages.ApiKeyRecord:
     """Change an API key without a new secret, in every process from the reply on."""
     return services().api_keys.update(request, context)
 
@@ -166,7 +156,7 @@ def get_request(request_id: str, context: RequestContext) -> RequestDetail:
     needs="api_keys:rotate",
     message="API Key rotated successfully",
 )
-def rotate_api_key(request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
+def rotate_api_key(request: messages.RotateApiKey, context: RequestContext) -> messages.RotatedApiKeyView:
     """Give an API key a new secret."""
     return services().api_keys.rotate(request, context)
 
@@ -192,7 +182,7 @@ def delete_api_key(api_key_id: str, context: RequestContext) -> DeletionResult:
     refuses=(Code.NOT_FOUND,),
     message="API Keys deleted successfully",
 )
-def delete_api_keys(request: DeleteApiKeys, context: RequestContext) -> EndpointReply[BulkDeletion]:
+def delete_api_keys(request: messages.DeleteApiKeys, context: RequestContext) -> EndpointReply[messages.BulkDeletion]:
     """Delete many API keys for ever."""
     return _bulk_reply(services().api_keys.delete_many(request, context))
 
@@ -206,7 +196,9 @@ def delete_api_keys(request: DeleteApiKeys, context: RequestContext) -> Endpoint
     refuses=(Code.NOT_FOUND,),
     message="API Keys deleted successfully",
 )
-def delete_api_keys_by_post(request: DeleteApiKeys, context: RequestContext) -> EndpointReply[BulkDeletion]:
+def delete_api_keys_by_post(
+    request: messages.DeleteApiKeys, context: RequestContext
+) -> EndpointReply[messages.BulkDeletion]:
     """Delete many API keys for ever, for clients that cannot send a body with DELETE."""
     return _bulk_reply(services().api_keys.delete_many(request, context))
 
@@ -219,7 +211,7 @@ def list_audit_events(request: ListAuditEvents, context: RequestContext) -> Page
     return services().audit.list(request, context)
 
 
-def _bulk_reply(outcome: BulkDeletion) -> EndpointReply[BulkDeletion]:
+def _bulk_reply(outcome: messages.BulkDeletion) -> EndpointReply[messages.BulkDeletion]:
     if not outcome.failed:
         return EndpointReply(outcome)
     return EndpointReply(outcome, message=f"{outcome.deleted_count} of {outcome.requested} API Keys deleted")

@@ -15,17 +15,9 @@ from schemas.incoming import CheckPaymentBody, ListPaymentCodesQuery, NotifyPaym
 from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, authenticate_api_key, speaks
 from ussd_server.api.requests import current_request, load, parse_object, services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.services.incoming.messages import (
-    CheckPayment,
-    ListPaymentCodes,
-    NotifiedPayment,
-    NotifyPayment,
-    PaymentCheck,
-    PaymentCodeView,
-    PutPaymentCode,
-)
+from ussd_server.services.incoming import messages
 from ussd_server.services.processing.messages import Callback
-from ussd_server.wire import DeletionResult, Page, success_envelope, writer
+from ussd_server.wire import DeletionResult, ListPage, Page, success_envelope, writer
 
 callbacks = ApiBlueprint(
     "callbacks", allow_anyone, "Provider callbacks", "The paths to which providers send callbacks."
@@ -35,7 +27,7 @@ payment_codes = ApiBlueprint(
 )
 
 _CHECK, _NOTICE = CheckPaymentBody(), NotifyPaymentBody()
-_write_check, _write_notified = writer(PaymentCheck), writer(NotifiedPayment)
+_write_check, _write_notified = writer(messages.PaymentCheck), writer(messages.NotifiedPayment)
 
 
 @callbacks.route("/callbacks/<provider>/<callback_secret>", methods=["PUT", "POST"])
@@ -58,7 +50,7 @@ def receive_callback(provider: str, callback_secret: str) -> Response:
 def check_payment(provider: str, secret: str) -> Response:
     """A provider asks whether a payment code takes a payment, before the payer pays. 404: unknown path."""
     services().notices.require_path(provider, secret)
-    answer = services().notices.check(CheckPayment(**_parts(_CHECK)))
+    answer = services().notices.check(messages.CheckPayment(**_parts(_CHECK)))
     return _reply(answer.message, _write_check(answer))
 
 
@@ -72,7 +64,7 @@ def notify_payment(provider: str, secret: str) -> Response:
     notices.require_signature(provider, headers, request.get_data())
     current = current_request()
     context = RequestContext(Caller(CallerKind.NOBODY), current.request_id, current.address)
-    answer = notices.notify(NotifyPayment(provider=provider, **_parts(_NOTICE)), context)
+    answer = notices.notify(messages.NotifyPayment(provider=provider, **_parts(_NOTICE)), context)
     return _reply(f"The payment is {answer.status}", _write_notified(answer))
 
 
@@ -88,7 +80,7 @@ def _reply(message: str, data: Any) -> Response:
 @payment_codes.call(
     "GET", "/api/payment-codes", needs="collection:read", query=ListPaymentCodesQuery, message="Payment codes"
 )
-def list_payment_codes(request: ListPaymentCodes, context: RequestContext) -> Page[PaymentCodeView]:
+def list_payment_codes(request: ListPage, context: RequestContext) -> Page[messages.PaymentCodeView]:
     """The codes with which payers pay the client by themselves, newest first."""
     return services().payment_codes.list(request, context)
 
@@ -96,13 +88,13 @@ def list_payment_codes(request: ListPaymentCodes, context: RequestContext) -> Pa
 @payment_codes.call(
     "PUT", "/api/payment-codes/<code>", needs="collection:write", takes=PutPaymentCodeBody, message="Payment code saved"
 )
-def put_payment_code(request: PutPaymentCode, context: RequestContext) -> PaymentCodeView:
+def put_payment_code(request: messages.PutPaymentCode, context: RequestContext) -> messages.PaymentCodeView:
     """Create a payment code, or replace what it says. It begins with the prefix that the operator gave the client."""
     return services().payment_codes.put(request, context)
 
 
 @payment_codes.call("GET", "/api/payment-codes/<code>", needs="collection:read", message="Payment code")
-def get_payment_code(code: str, context: RequestContext) -> PaymentCodeView:
+def get_payment_code(code: str, context: RequestContext) -> messages.PaymentCodeView:
     """One payment code."""
     return services().payment_codes.get(code, context)
 

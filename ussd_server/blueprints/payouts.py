@@ -26,20 +26,7 @@ from ussd_server.api.endpoints import (
 )
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.services.payouts.messages import (
-    LARGEST_FILE_BYTES,
-    ApprovePayout,
-    CancelPayout,
-    CopyPayout,
-    CreatedPayout,
-    CreatePayout,
-    ListPayoutItems,
-    ListPayouts,
-    PayoutItemView,
-    PayoutStates,
-    PayoutStatus,
-    PayoutView,
-)
+from ussd_server.services.payouts import messages
 from ussd_server.status import Code
 from ussd_server.wire import Page
 
@@ -68,13 +55,13 @@ def _endpoint(method: str, below: str, **options: Any) -> Callable[[_View], _Vie
     return register
 
 
-def _reply(made: CreatedPayout, path: str) -> EndpointReply[PayoutView]:
+def _reply(made: messages.CreatedPayout, path: str) -> EndpointReply[messages.PayoutView]:
     return created(
         made.payout, f"{path}/{made.payout.payout_id}", replayed=made.replayed, again="Payout already created"
     )
 
 
-def _send_items(request: ListPayoutItems, context: RequestContext) -> flask.Response:
+def _send_items(request: messages.ListPayoutItems, context: RequestContext) -> flask.Response:
     return csv_file(f"payout-{request.payout_id}.csv", services().payouts.csv(request, context))
 
 
@@ -87,9 +74,9 @@ def _send_items(request: ListPayoutItems, context: RequestContext) -> flask.Resp
     refuses=(Code.IDEMPOTENCY_KEY_REUSED,),
     status=201,
     message="Payout created",
-    max_body_bytes=LARGEST_FILE_BYTES,
+    max_body_bytes=messages.LARGEST_FILE_BYTES,
 )
-def create_payout(request: CreatePayout, context: RequestContext) -> EndpointReply[PayoutView]:
+def create_payout(request: messages.CreatePayout, context: RequestContext) -> EndpointReply[messages.PayoutView]:
     """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved."""
     return _reply(services().payouts.create(request, context), flask.request.path)
 
@@ -103,19 +90,19 @@ def create_payout(request: CreatePayout, context: RequestContext) -> EndpointRep
     status=201,
     message="Payout created",
 )
-def copy_payout(request: CopyPayout, context: RequestContext) -> EndpointReply[PayoutView]:
+def copy_payout(request: messages.CopyPayout, context: RequestContext) -> EndpointReply[messages.PayoutView]:
     """Make a draft of the rows of another payout; each row is validated again."""
     return _reply(services().payouts.copy(request, context), flask.request.path.rsplit("/", 2)[0])
 
 
 @_endpoint("GET", "", needs="payouts:read", query=ListPayoutsQuery, message="Payouts")
-def list_payouts(request: ListPayouts, context: RequestContext) -> Page[PayoutView]:
+def list_payouts(request: messages.ListPayouts, context: RequestContext) -> Page[messages.PayoutView]:
     """The client's payouts, newest first."""
     return services().payouts.list(request, context)
 
 
 @_endpoint("GET", "/<payout_id>", needs="payouts:read", message="Payout")
-def get_payout(payout_id: str, context: RequestContext) -> PayoutStates:
+def get_payout(payout_id: str, context: RequestContext) -> messages.PayoutStates:
     """One payout, with counts and sums of its rows by state."""
     return services().payouts.get(payout_id, context)
 
@@ -128,7 +115,7 @@ def get_payout(payout_id: str, context: RequestContext) -> PayoutStates:
     message="Rows",
     also={"text/csv": _send_items},
 )
-def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:
+def list_payout_items(request: messages.ListPayoutItems, context: RequestContext) -> Page[messages.PayoutItemView]:
     """The rows of a payout in the order of their lines; with `Accept: text/csv` all of them."""
     return services().payouts.items(request, context)
 
@@ -141,14 +128,14 @@ def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Page
     refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED),
     message="Payout approved",
 )
-def approve_payout(request: ApprovePayout, context: RequestContext) -> EndpointReply[PayoutView]:
+def approve_payout(request: messages.ApprovePayout, context: RequestContext) -> EndpointReply[messages.PayoutView]:
     """Reserve the sum and the fees of all ready rows and send them; by another key or person than the maker."""
     approved = services().payouts.approve(request, context)
-    needs_more = approved.status is PayoutStatus.DRAFT
+    needs_more = approved.status is messages.PayoutStatus.DRAFT
     return EndpointReply(approved, message="Approval kept; the payout needs another one" if needs_more else None)
 
 
 @_endpoint("POST", "/<payout_id>/cancel", needs="payouts:write", takes=CancelPayoutBody, message="Payout cancelled")
-def cancel_payout(request: CancelPayout, context: RequestContext) -> PayoutView:
+def cancel_payout(request: messages.CancelPayout, context: RequestContext) -> messages.PayoutView:
     """Cancel what was not sent and release its reservation."""
     return services().payouts.cancel(request, context)

@@ -18,17 +18,7 @@ from ussd_server.api.requests import current_request, services
 from ussd_server.context import SEND, RequestContext
 from ussd_server.services.accounts.messages import Balance, GetStatement, StatementView
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport
-from ussd_server.services.transactions.messages import (
-    CreatedTransaction,
-    CreateRefund,
-    CreateTransaction,
-    GetTransaction,
-    ListTransactions,
-    TransactionHistory,
-    TransactionStatus,
-    TransactionType,
-    TransactionView,
-)
+from ussd_server.services.transactions import messages
 from ussd_server.status import Code
 from ussd_server.wire import Page
 
@@ -44,7 +34,7 @@ statements = ApiBlueprint(
     "Statements and reports",
     "Every movement of an account, and the totals of a day.",
 )
-_FINAL = (TransactionStatus.SUCCEEDED, TransactionStatus.FAILED)
+_FINAL = (messages.TransactionStatus.SUCCEEDED, messages.TransactionStatus.FAILED)
 
 
 @transactions.call(
@@ -59,9 +49,11 @@ _FINAL = (TransactionStatus.SUCCEEDED, TransactionStatus.FAILED)
     status=201,
     message="Transaction accepted",
 )
-def create_transaction(request: CreateTransaction, context: RequestContext) -> EndpointReply[TransactionView]:
+def create_transaction(
+    request: messages.CreateTransaction, context: RequestContext
+) -> EndpointReply[messages.TransactionView]:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""
-    if request.type != TransactionType.COLLECTION:
+    if request.type != messages.TransactionType.COLLECTION:
         current_request().scope = SEND
     return _reply(services().transactions.create(request, context))
 
@@ -82,7 +74,7 @@ def create_transaction(request: CreateTransaction, context: RequestContext) -> E
     status=201,
     message="Refund accepted",
 )
-def create_refund(request: CreateRefund, context: RequestContext) -> EndpointReply[TransactionView]:
+def create_refund(request: messages.CreateRefund, context: RequestContext) -> EndpointReply[messages.TransactionView]:
     """Give a succeeded collection back to its payer, wholly or in part."""
     return _reply(services().refunds.create(request, context), "Refund")
 
@@ -95,7 +87,7 @@ def create_refund(request: CreateRefund, context: RequestContext) -> EndpointRep
     refuses=(Code.TRANSACTION_NOT_FOUND,),
     message="Transaction",
 )
-def get_transaction(request: GetTransaction, context: RequestContext) -> TransactionHistory:
+def get_transaction(request: messages.GetTransaction, context: RequestContext) -> messages.TransactionHistory:
     """One transaction with its status history; `wait` holds the reply until its status changes."""
     return services().transactions.get(request, context)
 
@@ -103,7 +95,7 @@ def get_transaction(request: GetTransaction, context: RequestContext) -> Transac
 @transactions.call(
     "GET", "/api/transactions", needs="transactions:read", query=ListTransactionsQuery, message="Transactions"
 )
-def list_transactions(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
+def list_transactions(request: messages.ListTransactions, context: RequestContext) -> Page[messages.TransactionView]:
     """The client's transactions, newest first."""
     return services().transactions.list(request, context)
 
@@ -111,7 +103,7 @@ def list_transactions(request: ListTransactions, context: RequestContext) -> Pag
 @transactions.call(
     "GET", "/data/collection", needs="collection:read", query=ListTransactionsQuery, message="Collected payments"
 )
-def list_collected(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
+def list_collected(request: messages.ListTransactions, context: RequestContext) -> Page[messages.TransactionView]:
     """The client's collected payments, newest first."""
     return services().transactions.list_collected(request, context)
 
@@ -122,7 +114,7 @@ def get_balance(phone_number: str | None, context: RequestContext) -> Balance:
     return services().balances.get(phone_number, context)
 
 
-def _reply(made: CreatedTransaction, noun: str = "Transaction") -> EndpointReply[TransactionView]:
+def _reply(made: messages.CreatedTransaction, noun: str = "Transaction") -> EndpointReply[messages.TransactionView]:
     status = made.transaction.status
     return created(
         made.transaction,

@@ -7,19 +7,7 @@ from schemas.webhooks import CreateWebhookBody, ListEventsQuery, RedeliverEvents
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, created
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.services.webhooks.messages import (
-    CreateWebhook,
-    EventDeliveries,
-    EventView,
-    ListEvents,
-    NewWebhookView,
-    RedeliverEvents,
-    Redelivery,
-    RotateCallbacks,
-    RotatedSecretView,
-    RotateWebhook,
-    WebhookView,
-)
+from ussd_server.services.webhooks import messages
 from ussd_server.wire import DeletionResult, Page
 
 webhooks = ApiBlueprint(
@@ -28,7 +16,7 @@ webhooks = ApiBlueprint(
 
 
 @webhooks.call("GET", "/api/webhooks", needs="webhooks:read", message="Webhooks")
-def list_webhooks(context: RequestContext) -> Page[WebhookView]:
+def list_webhooks(context: RequestContext) -> Page[messages.WebhookView]:
     """All webhooks of the client, oldest first."""
     return services().webhooks.list(context)
 
@@ -36,14 +24,14 @@ def list_webhooks(context: RequestContext) -> Page[WebhookView]:
 @webhooks.call(
     "POST", "/api/webhooks", needs="webhooks:write", takes=CreateWebhookBody, status=201, message="Webhook created"
 )
-def create_webhook(request: CreateWebhook, context: RequestContext) -> EndpointReply[NewWebhookView]:
+def create_webhook(request: messages.CreateWebhook, context: RequestContext) -> EndpointReply[messages.NewWebhookView]:
     """Add an address to be called; the answer alone shows the secret that signs the calls."""
     webhook = services().webhooks.create(request, context)
     return created(webhook, f"/api/webhooks/{webhook.id}")
 
 
 @webhooks.call("GET", "/api/webhooks/<webhook_id>", needs="webhooks:read", message="Webhook")
-def get_webhook(webhook_id: str, context: RequestContext) -> WebhookView:
+def get_webhook(webhook_id: str, context: RequestContext) -> messages.WebhookView:
     """One webhook, and since when it fails."""
     return services().webhooks.get(webhook_id, context)
 
@@ -61,7 +49,7 @@ def delete_webhook(webhook_id: str, context: RequestContext) -> DeletionResult:
     takes=RotateSecretBody,
     message="Webhook secret rotated",
 )
-def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSecretView:
+def rotate_webhook(request: messages.RotateWebhook, context: RequestContext) -> messages.RotatedSecretView:
     """Give a webhook another secret; for a while its calls carry the signatures of both."""
     return services().webhooks.rotate(request, context)
 
@@ -73,7 +61,7 @@ def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSe
     takes=RotateSecretBody,
     message="Callback secret rotated",
 )
-def rotate_callbacks(request: RotateCallbacks, context: RequestContext) -> RotatedSecretView:
+def rotate_callbacks(request: messages.RotateCallbacks, context: RequestContext) -> messages.RotatedSecretView:
     """Give another secret, or the first one, for calls to the `callback_url` of single transactions."""
     return services().webhooks.rotate_callbacks(request, context)
 
@@ -81,7 +69,7 @@ def rotate_callbacks(request: RotateCallbacks, context: RequestContext) -> Rotat
 @webhooks.call(
     "POST", "/api/webhooks/<webhook_id>/enable", needs="webhooks:write", takes=Body, message="Webhook enabled"
 )
-def enable_webhook(webhook_id: str, context: RequestContext) -> WebhookView:
+def enable_webhook(webhook_id: str, context: RequestContext) -> messages.WebhookView:
     """Switch a webhook on again that was switched off because nothing was taken there."""
     return services().webhooks.enable(webhook_id, context)
 
@@ -94,20 +82,20 @@ def enable_webhook(webhook_id: str, context: RequestContext) -> WebhookView:
     status=201,
     message="Test event created",
 )
-def test_webhook(webhook_id: str, context: RequestContext) -> EndpointReply[EventView]:
+def test_webhook(webhook_id: str, context: RequestContext) -> EndpointReply[messages.EventView]:
     """Send a test event to one webhook; `GET /api/events/{id}` shows what became of it."""
     event = services().webhooks.test(webhook_id, context)
     return created(event, f"/api/events/{event.id}")
 
 
 @webhooks.call("GET", "/api/events", needs="webhooks:read", query=ListEventsQuery, message="Events")
-def list_events(request: ListEvents, context: RequestContext) -> Page[EventView]:
+def list_events(request: messages.ListEvents, context: RequestContext) -> Page[messages.EventView]:
     """The client's events, newest first."""
     return services().events.list(request, context)
 
 
 @webhooks.call("GET", "/api/events/<event_id>", needs="webhooks:read", message="Event")
-def get_event(event_id: str, context: RequestContext) -> EventDeliveries:
+def get_event(event_id: str, context: RequestContext) -> messages.EventDeliveries:
     """One event with its deliveries: their status, the time taken and the first KiB of the answer."""
     return services().events.get(event_id, context)
 
@@ -119,7 +107,7 @@ def get_event(event_id: str, context: RequestContext) -> EventDeliveries:
     takes=Body,
     message="Event will be delivered again",
 )
-def redeliver_event(event_id: str, context: RequestContext) -> Redelivery:
+def redeliver_event(event_id: str, context: RequestContext) -> messages.Redelivery:
     """Send one event again to every webhook that takes its type."""
     return services().events.redeliver(event_id, context)
 
@@ -131,6 +119,6 @@ def redeliver_event(event_id: str, context: RequestContext) -> Redelivery:
     takes=RedeliverEventsBody,
     message="Events will be delivered again",
 )
-def redeliver_events(request: RedeliverEvents, context: RequestContext) -> Redelivery:
+def redeliver_events(request: messages.RedeliverEvents, context: RequestContext) -> messages.Redelivery:
     """Send the events of a period again, in their order; at most 1000 at a time."""
     return services().events.redeliver_range(request, context)

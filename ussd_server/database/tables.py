@@ -86,6 +86,12 @@ class Table(Model):
         database = database
         table_function = _plural
 
+    def change(self, **columns: Any) -> None:
+        """Set some columns of the row, and save these alone."""
+        for name, value in columns.items():
+            setattr(self, name, value)
+        self.save(only=list(columns))
+
 
 Row = TypeVar("Row", bound=Table)
 

@@ -16,17 +16,8 @@ import httpcore2
 import httpx2
 
 from ussd_server.logs import trace_headers
+from ussd_server.outbound import bounded_network
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError, Target
-from ussd_server.outbound.bounded_network import (
-    CONNECT_SECONDS,
-    HEADER_MAX_BYTES,
-    BoundedBackend,
-    ExchangeProgress,
-    NameNotFoundError,
-    ReplyTooLargeError,
-    Resolve,
-    resolve_name,
-)
 from ussd_server.spans import request_span
 from ussd_server.threads import Turns
 
@@ -61,8 +52,8 @@ class TransportFailure(StrEnum):
 # The errors that end an exchange.
 _FAILURES: Mapping[type[Exception], TransportFailure] = {
     AddressRefusedError: TransportFailure.ADDRESS_REFUSED,
-    NameNotFoundError: TransportFailure.NAME_NOT_FOUND,
-    ReplyTooLargeError: TransportFailure.TOO_LARGE,
+    bounded_network.NameNotFoundError: TransportFailure.NAME_NOT_FOUND,
+    bounded_network.ReplyTooLargeError: TransportFailure.TOO_LARGE,
     httpcore2.TimeoutException: TransportFailure.TIMEOUT,
     httpcore2.NetworkError: TransportFailure.BROKEN,
     httpcore2.ProtocolError: TransportFailure.BROKEN,
@@ -102,13 +93,13 @@ class Transport:
         *,
         max_connections: int = 20,
         trust: ssl.SSLContext | None = None,
-        resolve: Resolve | None = None,
+        resolve: bounded_network.Resolve | None = None,
     ) -> None:
         self._guard = guard
         self._max_connections = max_connections
         self._trust = trust or authorities()
-        self._progress = ExchangeProgress()
-        self._backend = BoundedBackend(self._progress, resolve or resolve_name, guard)
+        self._progress = bounded_network.ExchangeProgress()
+        self._backend = bounded_network.BoundedBackend(self._progress, resolve or bounded_network.resolve_name, guard)
         # One pool for each process: a forked child must not write into its parent's connections.
         self._pools: dict[int, httpcore2.ConnectionPool] = {}
 
@@ -161,7 +152,7 @@ class Transport:
         } | headers
         if method == "GET" and not body:
             del headers["Content-Length"]
-        timeouts = {"pool": self._progress.remaining(), "connect": CONNECT_SECONDS}
+        timeouts = {"pool": self._progress.remaining(), "connect": bounded_network.CONNECT_SECONDS}
         with (
             request_span(method, target.host) as result,
             self._pool().stream(
@@ -180,7 +171,7 @@ class Transport:
     def _read_body(self, response: httpcore2.Response, max_body_bytes: int) -> tuple[bytes, TransportFailure | None]:
         """The body as far as it arrives. The status is known, so an error is reported beside it, not raised."""
         received = bytearray()
-        self._progress.bytes_allowed = HEADER_MAX_BYTES + _WIRE_BYTES_PER_BODY_BYTE * max_body_bytes
+        self._progress.bytes_allowed = bounded_network.HEADER_MAX_BYTES + _WIRE_BYTES_PER_BODY_BYTE * max_body_bytes
         try:
             for piece in response.iter_stream():
                 received += piece

@@ -98,7 +98,7 @@ class PollingSchedule:
 
     `delays` follow one another, the last one repeats; each is jittered by the caller. `not_found_means_lost_after`:
     a NOT_FOUND this long after sending proves that the payment never arrived and may be sent again under the same
-    reference. `late_check_after`: one more enquiry this long after a failure, because providers have been seen to
+    reference. `late_check_after`: one more status query this long after a failure, because providers have been seen to
     report success after failure. `give_up_after`: then an operator reviews it. `per_second`: the rate limit that the
     provider states, which all processes share.
     """

@@ -5,6 +5,7 @@ Ids are made from the time, so that one order serves pages and periods.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -13,8 +14,10 @@ from ussd_server.database.tables import Table
 from ussd_server.security.tokens import Tokens
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id_floor
+from ussd_server.wire import ListPage, ListPeriod, Page
 
 Row = TypeVar("Row", bound=Table)
+View = TypeVar("View")
 
 
 def find_by_id(rows: Any, table: type[Row], row_id: str, noun: str) -> Row:
@@ -48,19 +51,26 @@ def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime |
 
 
 def page_of(
-    rows: Any, table: Any, cursor: str | None, limit: int, tokens: Tokens, replica: Replica | None = None
-) -> tuple[list[Any], str | None]:
-    """The `limit` newest rows behind `cursor` and the cursor of the next page, None on the last.
+    rows: Any,
+    table: Any,
+    request: ListPage,
+    tokens: Tokens,
+    views: Callable[[list[Any]], Iterable[View]],
+    replica: Replica | None = None,
+) -> Page[View]:
+    """The page of views of the newest rows, in the period of the request if it has one.
 
     The cost does not grow with the number of newer rows. A page that is read from a replica may lag by some seconds.
     Raises INVALID_REQUEST for a cursor of another list.
     """
     kind = table._meta.table_name
-    if cursor is not None:
-        position = tokens.read_cursor(kind, cursor)
+    if isinstance(request, ListPeriod):
+        rows = of_period(rows, table, request.from_at, request.to_at)
+    if request.cursor is not None:
+        position = tokens.read_cursor(kind, request.cursor)
         assert is_id(position)
         rows = rows.where(table.id < position)
-    newest = rows.order_by(table.id.desc()).limit(limit + 1)
-    found = rows_that_may_lag(newest, replica)
-    shown = found[:limit]
-    return shown, tokens.cursor(kind, shown[-1].id) if len(found) > limit else None
+    newest = rows_that_may_lag(rows.order_by(table.id.desc()).limit(request.limit + 1), replica)
+    shown = newest[: request.limit]
+    next_cursor = tokens.cursor(kind, shown[-1].id) if len(newest) > request.limit else None
+    return Page(tuple(views(shown)), next_cursor)

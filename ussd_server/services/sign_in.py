@@ -197,7 +197,7 @@ class FactorStore:
         """
         code = _normal(code)
         if not _is_totp(code):
-            return bool(self._unused(row.id, code).count())
+            return bool(self._recovery_codes.select().where(*self._conditions(row.id, code)).count())
         secret = self._secret(row)
         # 160 random bits, which their digest does not reveal.
         guesses.add("wrong-code", hashlib.sha256(f"{row.id} {secret}".encode()).hexdigest())
@@ -226,9 +226,6 @@ class FactorStore:
 
     def _secret(self, row: Any) -> str:
         return self._vault.decrypt(row.factor_sealed, "", row.id)
-
-    def _unused(self, owner_id: str, code: str) -> Any:
-        return self._recovery_codes.select().where(*self._conditions(owner_id, code))
 
     def _conditions(self, owner_id: str, code: str) -> tuple[Any, ...]:
         table = self._recovery_codes

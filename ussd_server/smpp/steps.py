@@ -5,19 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind
-from ussd_server.smpp import texts
-from ussd_server.smpp.dialects import (
-    BEGIN,
-    CONTINUES,
-    NOTIFY,
-    NOTIFY_CONFIRMED,
-    RELEASES,
-    REQUEST,
-    Alphabet,
-    CodePlace,
-    SessionForm,
-    SmppDialect,
-)
+from ussd_server.smpp import dialects, texts
 from ussd_server.smpp.pdu import Message, Status, Tag
 
 # 1 is IA5, which Latin-1 contains.
@@ -44,7 +32,7 @@ class SmppStep:
     text: str = field(repr=False)
 
 
-def read_step(message: Message, dialect: SmppDialect) -> SmppStep:
+def read_step(message: Message, dialect: dialects.SmppDialect) -> SmppStep:
     """Return the step of a deliver_sm. Raises NoStepError for a message that is none."""
     if message.esm_class & _DELIVERY_REPORT:
         raise NoStepError(Status.OK, "it is a delivery report")
@@ -54,55 +42,55 @@ def read_step(message: Message, dialect: SmppDialect) -> SmppStep:
     kind = _kind(message, session, dialect)
     text = _decode(message, dialect)
     # An empty dialled text leaves the code to the destination.
-    in_destination = dialect.code is CodePlace.DESTINATION or not text
+    in_destination = dialect.code is dialects.CodePlace.DESTINATION or not text
     code = message.destination.number if kind is StepKind.BEGIN and in_destination else ""
     return SmppStep(f"smpp-{_number(session, dialect)}", message.source.number, kind, code, text)
 
 
-def write_screen(screen: GatewayScreen, message: Message, dialect: SmppDialect) -> Message:
+def write_screen(screen: GatewayScreen, message: Message, dialect: dialects.SmppDialect) -> Message:
     """Return the submit_sm with a screen for the sender of `message`."""
     ends = screen.action is Action.END
-    tlvs: dict[int, bytes] = {Tag.USSD_SERVICE_OP: bytes((dialect.end if ends else REQUEST,))}
+    tlvs: dict[int, bytes] = {Tag.USSD_SERVICE_OP: bytes((dialect.end if ends else dialects.REQUEST,))}
     if dialect.session_tag is not None:
         first, last = message.tlvs[dialect.session_tag]
         tlvs[dialect.session_tag] = bytes((first, last | 1 if ends and dialect.sets_end_bit else last))
-    write = texts.encode_gsm if dialect.alphabet is Alphabet.GSM else texts.encode_latin1
+    write = texts.encode_gsm if dialect.alphabet is dialects.Alphabet.GSM else texts.encode_latin1
     octets, coding = write(screen.text), dialect.coding[0]
     if octets is None:
         octets, coding = texts.encode_ucs2(screen.text), dialect.coding[1]
     return Message(message.destination, message.source, octets, coding, tlvs=tlvs)
 
 
-def _kind(message: Message, session: bytes, dialect: SmppDialect) -> StepKind:
+def _kind(message: Message, session: bytes, dialect: dialects.SmppDialect) -> StepKind:
     operation = message.tlvs.get(Tag.USSD_SERVICE_OP, b"")
     if len(operation) != 1:
         raise NoStepError(Status.MISSING_PARAMETER, "it has no ussd_service_op")
-    is_confirmed_end = dialect.end == NOTIFY and operation[0] == NOTIFY_CONFIRMED
-    if operation[0] in RELEASES or is_confirmed_end or (dialect.has_end_bit and session[1] & 1):
+    is_confirmed_end = dialect.end == dialects.NOTIFY and operation[0] == dialects.NOTIFY_CONFIRMED
+    if operation[0] in dialects.RELEASES or is_confirmed_end or (dialect.has_end_bit and session[1] & 1):
         return StepKind.END
-    if operation[0] == BEGIN:
+    if operation[0] == dialects.BEGIN:
         return StepKind.BEGIN
-    if operation[0] in CONTINUES:
+    if operation[0] in dialects.CONTINUES:
         return StepKind.INPUT
     raise NoStepError(Status.REJECTED, f"its ussd_service_op is {operation[0]}")
 
 
-def _number(session: bytes, dialect: SmppDialect) -> int:
+def _number(session: bytes, dialect: dialects.SmppDialect) -> int:
     """The session's number without sequence and end bit."""
     match dialect.session:
-        case SessionForm.FIFTEEN:
+        case dialects.SessionForm.FIFTEEN:
             return int.from_bytes(session) >> 1
-        case SessionForm.EIGHT:
+        case dialects.SessionForm.EIGHT:
             return session[0]
         case _:
             return int.from_bytes(session)
 
 
-def _decode(message: Message, dialect: SmppDialect) -> str:
+def _decode(message: Message, dialect: dialects.SmppDialect) -> str:
     """Return the text. With another data_coding it is unreadable, and the menu asks again."""
     coding, octets = message.data_coding, message.text
     if coding in _UCS2:
         return texts.decode_ucs2(octets)
-    if coding in _LATIN1 or (coding in _DEFAULT_ALPHABET and dialect.alphabet is Alphabet.LATIN1):
+    if coding in _LATIN1 or (coding in _DEFAULT_ALPHABET and dialect.alphabet is dialects.Alphabet.LATIN1):
         return octets.decode("latin-1")
     return texts.decode_gsm(octets) if coding in _DEFAULT_ALPHABET else texts.UNREADABLE

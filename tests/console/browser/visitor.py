@@ -21,11 +21,12 @@ from tests.services.reconciliation.statement_files import csv_file
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.services.incoming.messages import ListIncoming, NotifyPayment, PutPaymentCode, SetPrefix
+from ussd_server.services.incoming.messages import NotifyPayment, PutPaymentCode, SetPrefix
 from ussd_server.services.operators.messages import SecondFactor
 from ussd_server.services.payouts.messages import CreatePayout
 from ussd_server.services.reconciliation.messages import ListDifferences, ReconcileStatement
 from ussd_server.services.transactions.messages import CreateTransaction, TransactionType
+from ussd_server.wire import ListPage
 
 _AXE = (Path(__file__).parents[1] / "axe.min.js").read_text(encoding="utf-8")
 _RULES = {
@@ -128,7 +129,7 @@ class Console:
         for code in ("sch 1O42", typed):
             notice = NotifyPayment("sandbox", f"{receipt}{len(code)}", code, 123_456_00, "+256770000000", _AT, name)
             self.services.notices.notify(notice, OPERATOR)
-        held = self.services.held_payments.list(ListIncoming(), OPERATOR).items
+        held = self.services.held_payments.list(ListPage(), OPERATOR).items
         return f"/operator/incoming/{held[-1].incoming_id}"
 
     def compare_statement(self) -> tuple[str, str]:

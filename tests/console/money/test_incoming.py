@@ -14,7 +14,8 @@ from tests.support.money import balances
 from tests.support.money import operator as operator_of
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.services.incoming.messages import ListIncoming, PutPaymentCode, SetPrefix
+from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
+from ussd_server.wire import ListPage
 
 CODE = {"code": "sch 1042", "description": "<b>Fees</b>", "amount": "5,000", "expires_at": "2099-01-01T08:00"}
 
@@ -95,7 +96,7 @@ def test_a_credit_of_a_statement_is_held_with_one_click_and_marked_for_return(
     Till(services).pay("SCHI", 7000, "S1", provider="mtn")
     assert "It is this incoming payment" in ann.get(f"/operator/differences/{difference}").text
     assert ann.post(f"/operator/differences/{difference}/hold").status_code == 303
-    (held,) = services.held_payments.list(ListIncoming(), operator_of()).items
+    (held,) = services.held_payments.list(ListPage(), operator_of()).items
     assert f"/operator/incoming/{held.incoming_id}" in ann.get(f"/operator/differences/{difference}").text
     ann.get(f"/operator/incoming/{held.incoming_id}")
     assert ann.post(f"/operator/incoming/{held.incoming_id}/return", reason="").status_code == 400

@@ -66,7 +66,7 @@ def test_operators_see_all_clients_together_and_switch_a_provider_off_and_on(
     ann = operator("ann")
     assert "is low" not in ann.get("/operator").text
     floats = FloatService(other_runtime(services, float_alert_shillings=10**13))
-    assert floats.ask() == 1
+    assert floats.query() == 1
     page = ann.get("/operator").text
     assert "The float at Sandbox is low" in page
     for expected in ("UGX 5,099", "100.0 %", "Queues", "Oldest payment without an outcome"):

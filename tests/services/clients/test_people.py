@@ -13,8 +13,9 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent
 from ussd_server.services.clients.keys.messages import CreateApiKey
-from ussd_server.services.clients.messages import ChangeRole, InvitePerson, ListPeople, LogIn
+from ussd_server.services.clients.messages import ChangeRole, InvitePerson, LogIn
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import ListPage
 
 NOBODY = RequestContext(Caller(CallerKind.NOBODY), address="192.0.2.7")
 LAST_OWNER = "A client keeps one active owner. Make another person owner first."
@@ -96,7 +97,7 @@ def test_an_admin_has_no_power_over_owners_and_makes_none(services: Services, ac
         caller = acme.at_console(role)
         assert team.show(owner_id, caller).role == "owner"
         assert refusal(lambda c=caller: team.end_logins(person(acme, "admin"), c))[0] is Code.INSUFFICIENT_SCOPE
-    assert {one.role for one in team.list(ListPeople(), admin).items} == {"owner", "admin", "developer", "viewer"}
+    assert {one.role for one in team.list(ListPage(), admin).items} == {"owner", "admin", "developer", "viewer"}
     changed = team.change_role(ChangeRole(person(acme, "viewer"), "admin"), admin)
     assert changed.role == "admin"
 

@@ -12,8 +12,9 @@ from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.audit.messages import ListAuditEvents
-from ussd_server.services.incoming.messages import ListPaymentCodes, PutPaymentCode, SetPrefix
+from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import ListPage
 
 
 def refusal(services: Services, request: PutPaymentCode, client: ExampleClient) -> str:
@@ -88,7 +89,7 @@ def test_the_same_request_again_changes_nothing_and_another_one_replaces_all(ser
     changed = codes.put(PutPaymentCode("SCH1", "Meals"), context)
     assert (changed.description, changed.amount_cents, changed.single_use) == ("Meals", None, False)
     codes.delete("sch1", context)
-    assert codes.list(ListPaymentCodes(), context).items == ()
+    assert codes.list(ListPage(), context).items == ()
     actions = [event.action for event in services.audit.list(ListAuditEvents(), client.at_console()).items]
     assert {"payment_code.created", "payment_code.changed", "payment_code.deleted"} <= set(actions)
     assert actions.count("payment_code.changed") == 1

@@ -25,7 +25,6 @@ from ussd_server.services.incoming.messages import (
     AssignIncoming,
     HoldDifference,
     IncomingView,
-    ListIncoming,
     PutPaymentCode,
     ReturnIncoming,
 )
@@ -34,10 +33,11 @@ from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.reconciliation.messages import DifferenceView
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import ListPage
 
 
 def held(services: Services) -> tuple[IncomingView, ...]:
-    return services.held_payments.list(ListIncoming(), operator()).items
+    return services.held_payments.list(ListPage(), operator()).items
 
 
 def assign(services: Services, payment: IncomingView, code: str, by: str = BY, second: str = SECOND) -> IncomingView:

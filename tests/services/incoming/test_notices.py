@@ -21,11 +21,12 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.senders.sandbox import SandboxSender
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.incoming.booking import IncomingBook, find_code, misfit_of
-from ussd_server.services.incoming.messages import CheckPayment, ListIncoming, PutPaymentCode
+from ussd_server.services.incoming.messages import CheckPayment, PutPaymentCode
 from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import GetTransaction, TransactionType
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import ListPage
 
 
 def put(services: Services, client: ExampleClient, code: str, **more: object) -> None:
@@ -33,7 +34,7 @@ def put(services: Services, client: ExampleClient, code: str, **more: object) ->
 
 
 def why_held(services: Services) -> list[str | None]:
-    return [each.held_because for each in services.held_payments.list(ListIncoming(), operator()).items]
+    return [each.held_because for each in services.held_payments.list(ListPage(), operator()).items]
 
 
 @pytest.mark.parametrize("typed", ["SCH1042", "sch 1042", " s-c-h–10 42 "])

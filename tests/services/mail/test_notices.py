@@ -211,7 +211,7 @@ def test_operators_learn_of_a_low_float_once(services: Services, clock: MovableC
     services.operators.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
     floats = FloatService(other_runtime(services, float_alert_shillings=10**13))
     for _ in range(3):
-        floats.ask()
+        floats.query()
         clock.advance(61)
     assert recipients(MailKind.FLOAT_LOW) == ["ops@ops.example"]
 
@@ -220,7 +220,7 @@ def test_operators_learn_that_a_provider_is_away_and_that_it_is_back(
     services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch, mail_server: MailServer, send_mails: Send
 ) -> None:
     services.operators.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
-    services.floats.ask()
+    services.floats.query()
     states, watch = services.provider_states, services.outage_watch
     (state,) = states.list(OPERATOR)
     watch.look()
@@ -275,7 +275,7 @@ def test_an_operator_who_is_disabled_or_wants_none_gets_none(services: Services,
     caller = replace(OPERATOR.caller, user_id=ann.id, operator=ann.email)
     services.mails.choose([MailKind.PROVIDER_AWAY], replace(OPERATOR, caller=caller))
     services.operators.set_active("ben@ops.example", False, OPERATOR)
-    FloatService(other_runtime(services, float_alert_shillings=10**13)).ask()
+    FloatService(other_runtime(services, float_alert_shillings=10**13)).query()
     assert Mail.select().count() == 0
 
 

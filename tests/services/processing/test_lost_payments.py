@@ -88,7 +88,7 @@ def test_a_provider_that_did_not_know_a_payment_yet_does_not_make_it_lost_by_ans
     desk.order()
     (claimed,) = desk.processing.claim(1)
     desk.processing.advance(claimed)
-    slow = desk.another_worker(at_kill_point=lambda point: point == "enquiry.answered" and desk.clock.advance(120))
+    slow = desk.another_worker(at_kill_point=lambda point: point == "query.answered" and desk.clock.advance(120))
     desk.clock.advance(6)
     (claimed,) = slow.claim(1)
     slow.advance(claimed)
@@ -104,7 +104,7 @@ def test_an_overtaken_answer_does_not_make_a_payment_lost_that_was_sent_again(
     provider.asked, provider.enquired = [UNKNOWN], [NOT_FOUND]
     desk.order()
     desk.work(40)
-    sleeper = desk.another_worker(at_kill_point=lambda point: point == "enquiry.answered" and overtake())
+    sleeper = desk.another_worker(at_kill_point=lambda point: point == "query.answered" and overtake())
 
     def overtake() -> None:
         desk.clock.advance(61)
@@ -126,7 +126,7 @@ def test_an_overtaken_answer_does_not_make_a_payment_lost_that_was_sent_again(
 
 def test_an_enquiry_that_could_not_leave_proves_nothing(desk: Desk, provider: FakeProvider) -> None:
     desk.order("disbursement")
-    crashed = desk.another_worker(at_kill_point=lambda point: 1 / 0 if point == "ask.recorded" else None)
+    crashed = desk.another_worker(at_kill_point=lambda point: 1 / 0 if point == "send.recorded" else None)
     (claimed,) = crashed.claim(1)
     with pytest.raises(ZeroDivisionError):
         crashed.advance(claimed)
@@ -217,7 +217,7 @@ def test_a_lost_payment_is_not_sent_again_while_another_worker_enquires(desk: De
     taken_over: list[Transaction] = []
 
     def overtake(point: str) -> None:
-        if point == "enquiry.answered":
+        if point == "query.answered":
             assert desk.processing.bring_forward(desk.row.provider_reference)
             taken_over.extend(desk.processing.claim(1))
 

@@ -32,7 +32,6 @@ from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.incoming.messages import (
     AssignIncoming,
-    ListIncoming,
     NotifyPayment,
     PutPaymentCode,
     ReturnIncoming,
@@ -47,6 +46,7 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import ListPage
 
 pytestmark = pytest.mark.slow
 
@@ -159,7 +159,7 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(target=payments, typed=st.sampled_from("12"), gives_back=st.booleans())
     def decide_what_is_held(self, typed: str, gives_back: bool) -> object:
         """Two operators assign the newest held payment to a code, or mark it for return."""
-        held = self.services.held_payments.list(ListIncoming(), operator()).items
+        held = self.services.held_payments.list(ListPage(), operator()).items
         own = [each for each in held if each.provider_transaction_id.startswith(f"{self.prefix}-")]
         if not own:
             return multiple()
@@ -192,7 +192,7 @@ class MoneyMachine(RuleBasedStateMachine):
         """Time passes, and a worker takes what is due one step on."""
         self.go_on(self.services.processing, seconds, limit)
 
-    @rule(point=st.sampled_from(["claimed", "ask.recorded", "ask.answered", "enquiry.answered", "concluded"]))
+    @rule(point=st.sampled_from(["claimed", "send.recorded", "send.answered", "query.answered", "concluded"]))
     def crash_at_work(self, point: str) -> None:
         """A worker dies in the middle of its step."""
 

@@ -78,21 +78,21 @@ def test_the_float_is_asked_for_every_minute_by_one_worker(
         assert shown.float_at == ProviderFloat.get().read_at
         return shown.float_amount_cents, measures["ussd_provider_float_shillings"], measures["ussd_provider_float_low"]
 
-    assert [each.ask() for each in floats] == [1, 0]
+    assert [each.query() for each in floats] == [1, 0]
     assert state() == (500_000, 5000, 0)
     clock.advance(61)
-    assert [each.ask() for each in floats] == [1, 0]
+    assert [each.query() for each in floats] == [1, 0]
     assert state() == (500_000, 5000, 0), "what a silent provider told before stays, with its time"
     clock.advance(61)
-    floats[1].ask()
+    floats[1].query()
     assert state() == (90_000, 900, 1)
     clock.advance(61)
-    floats[0].ask()
+    floats[0].query()
     low_since = services.provider_states.list(operator())[0].float_low_since
     assert low_since is not None
     assert low_since < ProviderFloat.get().read_at, "still low: nothing new"
     clock.advance(61)
-    floats[0].ask()
+    floats[0].query()
     assert services.provider_states.list(operator())[0].float_low_since is None
     changes = services.provider_states.changes(operator())
     assert [(each.action, each.actor, each.provider, each.reason) for each in changes] == [

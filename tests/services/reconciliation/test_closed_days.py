@@ -18,7 +18,6 @@ from ussd_server.services.audit.messages import ListOperatorActions
 from ussd_server.services.incoming.messages import (
     AssignIncoming,
     HoldDifference,
-    ListIncoming,
     PutPaymentCode,
     SetPrefix,
 )
@@ -27,6 +26,7 @@ from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.reconciliation.messages import CloseDay, ClosedDayView, CoverDays, EndDifference, UndoImport
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
+from ussd_server.wire import ListPage
 
 BY, SECOND = "Mary Akello", "John Okot"
 
@@ -191,7 +191,7 @@ def test_a_payers_payment_that_is_assigned_later_is_a_late_change_of_the_day_on_
     clock.advance(86_400)
     cover(services, first, day)
     assert close(services, day).difference_cents == -1_000_000
-    for held in services.held_payments.list(ListIncoming(), operator()).items:
+    for held in services.held_payments.list(ListPage(), operator()).items:
         services.held_payments.assign(AssignIncoming(held.incoming_id, "SCH1", BY, "John Okot"), operator())
     second = store(services, mtn_row(pay(services, clock, "2")))
     clock.advance(86_400)

@@ -29,10 +29,10 @@ from ussd_server.services.reconciliation.messages import (
     DifferenceView,
     EndDifference,
     ListDifferences,
-    ListProviderStatements,
     UndoImport,
 )
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import ListPage
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 FOREIGN = ["", "", "2026-11-20 14:03:12", "Successful", "Payment", "", "", "5,000", "UGX", "", ""]
@@ -74,7 +74,7 @@ def rows() -> tuple[int, int]:
 
 
 def listed(services: Services) -> list[str]:
-    page = services.provider_statements.list(ListProviderStatements(), operator())
+    page = services.provider_statements.list(ListPage(), operator())
     return [each.statement_id for each in page.items]
 
 

@@ -22,11 +22,11 @@ from ussd_server.services.reconciliation.messages import (
     ConcludeFromStatement,
     EndDifference,
     ListDifferences,
-    ListProviderStatements,
     Verdict,
 )
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import ListPage
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 SILENT, FAILS_THEN_SUCCEEDS = "+256770000007", "+256770000009"
@@ -121,7 +121,7 @@ def test_every_kind_of_difference_is_found_and_listed_once(
     assert open_reviews(services) == reviews
     of_other = services.differences.list(ListDifferences(other.statement.statement_id), operator())
     assert [each.difference_id for each in of_other.items] == [each.difference_id for each in reversed(reviews)]
-    listed = services.provider_statements.list(ListProviderStatements(), operator()).items
+    listed = services.provider_statements.list(ListPage(), operator()).items
     assert [each.statement_id for each in listed] == [other.statement.statement_id, result.statement.statement_id]
 
 

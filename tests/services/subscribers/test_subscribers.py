@@ -48,7 +48,7 @@ def call(client: ExampleClient) -> RequestContext:
 def history(services: Services, call: RequestContext, limit: int = 50) -> list[HistoryEntry]:
     entries, cursor = list[HistoryEntry](), None
     while True:
-        page = services.subscriber_history.get(GetHistory(NUMBER, limit, cursor), call)
+        page = services.subscriber_history.get(GetHistory(NUMBER, limit=limit, cursor=cursor), call)
         entries += page.items
         if (cursor := page.next_cursor) is None:
             return entries

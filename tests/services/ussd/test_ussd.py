@@ -375,16 +375,8 @@ def test_a_payments_name_is_never_longer_than_a_reference_may_be() -> None:
 
 
 def test_a_name_is_looked_up_with_the_provider(services: Services) -> None:
-    nodes = {
-        "voucher": {
-            "type": "lookup_name",
-            "of": "session.phone_number",
-            "var": "name",
-            "goto": "hello",
-            "on_error": "bye",
-        },
-        "hello": {"type": "end", "text": {"en": "Hello {{vars.name}}"}},
-    }
+    name = {"type": "lookup_name", "of": "session.phone_number", "var": "name", "goto": "hello", "on_error": "bye"}
+    nodes = {"voucher": name, "hello": {"type": "end", "text": {"en": "Hello {{vars.name}}"}}}
     document = shop_document(nodes=nodes)
     document["vars"]["name"] = {"type": "text", "max_len": 40, "overflow": "truncate"}
     del document["nodes"]["used"]

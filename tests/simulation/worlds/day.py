@@ -25,11 +25,11 @@ from ussd_server.services.reconciliation.messages import (
     CoverDays,
     EndDifference,
     ListDifferences,
-    ListProviderStatements,
     Reconciliation,
     Verdict,
 )
 from ussd_server.values import kampala_day
+from ussd_server.wire import ListPage
 
 # The world begins at six in the morning in Kampala.
 _MIDNIGHT = 18 * 3600.0
@@ -77,7 +77,7 @@ class Day(World):
         began_at = processor_seconds()
         day = date.fromisoformat(kampala_day(STARTED_AT))
         # The statement has no balances, and ends with the day.
-        for each in services.provider_statements.list(ListProviderStatements(), operator_context()).items:
+        for each in services.provider_statements.list(ListPage(), operator_context()).items:
             stated = CoverDays(each.statement_id, day, day, "Ann", "Ben")
             services.provider_statements.cover(stated, operator_context())
         closed = services.days.close(CloseDay(day, "mtn", "Ann", second="Ben"), operator_context())

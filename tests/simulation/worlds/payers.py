@@ -21,13 +21,13 @@ from ussd_server.services.incoming.messages import (
     CheckPayment,
     HoldDifference,
     IncomingView,
-    ListIncoming,
     NotifyPayment,
     PutPaymentCode,
     ReturnIncoming,
     SetPrefix,
 )
 from ussd_server.services.reconciliation.messages import ListDifferences
+from ussd_server.wire import ListPage
 
 _TILL = RequestContext(Caller(CallerKind.NOBODY))
 _OPERATORS = ("Ann", "Ben")
@@ -105,7 +105,7 @@ class Payers:
         """The operators hold the payments of payers that only a statement shows."""
         context, cursor = operator_context(), None
         while True:
-            page = services.differences.list(ListDifferences(statement_id, cursor, _PAGE), context)
+            page = services.differences.list(ListDifferences(statement_id, cursor=cursor, limit=_PAGE), context)
             for each in page.items:
                 if each.provider_id in self._meant and each.ended_at is None and each.transaction_id is None:
                     services.held_payments.hold(HoldDifference(each.difference_id, _OPERATORS[0]), context)
@@ -134,7 +134,7 @@ def _held(services: Services) -> list[IncomingView]:
     found: list[IncomingView] = []
     cursor = None
     while True:
-        page = services.held_payments.list(ListIncoming(_PAGE, cursor), operator_context())
+        page = services.held_payments.list(ListPage(limit=_PAGE, cursor=cursor), operator_context())
         found += page.items
         if (cursor := page.next_cursor) is None:
             return found

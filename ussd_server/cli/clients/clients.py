@@ -9,15 +9,13 @@ from typing import TypeVar
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.clients.seeds import ImportedRow, Row, import_rows, read_rows, shipped_sample, text_of
+from ussd_server.cli.clients.seeds import ImportedRow, Row, seed_rows, text_of
 from ussd_server.cli.commands import group, show, show_lines
 from ussd_server.cli.names import client_named, sample_or_file_argument
 from ussd_server.context import operator_context
-from ussd_server.database.schema import migrate
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser
 from ussd_server.services.payouts.messages import in_words
-from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
 
 Found = TypeVar("Found")
@@ -101,12 +99,8 @@ def seed(file: Path | None) -> None:
 
     A second run changes nothing. Whatever contradicts what is there is refused, and the exit code is 1.
     """
-    settings = read_settings()
-    path = file or shipped_sample("clients.csv", settings)
-    rows = read_rows(path, ["name"], ["id", "email", "role", "password"])
-    services(settings)  # which may be a new one
-    migrate()
-    import_rows(rows, _import_row, shown=None if file else "password")
+    optional = ["id", "email", "role", "password"]
+    seed_rows(file, "clients.csv", ["name"], optional, _import_row, printed="password")
 
 
 def _import_row(row: Row) -> ImportedRow:

@@ -11,11 +11,10 @@ from typing import Any
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.clients.seeds import ImportedRow, Row, import_rows, read_rows, shipped_sample, text_of
+from ussd_server.cli.clients.seeds import ImportedRow, Row, seed_rows, text_of
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest, sample_or_file_argument
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.database.schema import migrate
 from ussd_server.services.clients.keys.fields import joined_scopes
 from ussd_server.services.clients.keys.messages import (
     RESOURCES,
@@ -27,17 +26,16 @@ from ussd_server.services.clients.keys.messages import (
 )
 from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
 from ussd_server.services.search.messages import Search
-from ussd_server.settings import read_settings
 from ussd_server.values import iso_milliseconds, moment_of, shillings
 
 _CLEARED = {"allow": "allowed_addresses", "daily-limit": "daily_limit_cents"}
 
 
-def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
+def _read_scopes(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
     try:
-        return None if given is None else tuple(joined_scopes(given.split()).split())
+        return None if text is None else tuple(joined_scopes(text.split()).split())
     except ValueError:
-        unknown = next((scope for scope in (given or "").split() if scope not in SCOPES), "")
+        unknown = next((scope for scope in (text or "").split() if scope not in SCOPES), "")
         raise click.BadParameter(
             f"{unknown!r} is no scope.{nearest(unknown, SCOPES)} Each must be one of {', '.join(RESOURCES)}, a colon, "
             "and one of read, write, *; or transactions:send or payouts:approve."
@@ -118,8 +116,8 @@ def list_(client: str, show_secrets: bool) -> None:
     """Show the keys of a client."""
     owner = client_named(client)
     records = _records(owner.client_id)
-    listed = services().api_keys.list(operator_context(owner.client_id)) if show_secrets else ()
-    secrets = {key.id: key.apisecret for key in listed}
+    keys_with_secrets = services().api_keys.list(operator_context(owner.client_id)) if show_secrets else ()
+    secrets = {key.id: key.apisecret for key in keys_with_secrets}
     lines = [f"{_line(key)}  {secrets[key.id]}" if show_secrets else _line(key) for key in records]
     facts = [_facts(key) | ({"apisecret": secrets[key.id]} if show_secrets else {}) for key in records]
     show_lines(facts, lines, "There are no keys.")
@@ -200,12 +198,8 @@ def seed(file: Path | None) -> None:
     A second run changes nothing but scopes and expiry. A key that was deleted, that belongs to another client or that
     has another secret here is refused, and the exit code is 1.
     """
-    settings = read_settings()
-    path = file or shipped_sample("keys.csv", settings)
-    rows = read_rows(path, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
-    services(settings)  # which may be a new one
-    migrate()
-    import_rows(rows, _import_row, shown=None if file else "apisecret")
+    required, optional = ["client", "apikey", "apisecret"], ["scopes", "expires_at"]
+    seed_rows(file, "keys.csv", required, optional, _import_row, printed="apisecret")
 
 
 def _import_row(row: Row) -> ImportedRow:
@@ -263,5 +257,5 @@ def _facts(key: ApiKeySummary) -> dict[str, Any]:
 
 
 def _line(key: ApiKeySummary) -> str:
-    named = f"  {key.name}" if key.name else ""
-    return f"{key.id}  {key.state:8}  {key.apikey}  {key.scopes or 'everything'}{named}"
+    name = f"  {key.name}" if key.name else ""
+    return f"{key.id}  {key.state:8}  {key.apikey}  {key.scopes or 'everything'}{name}"

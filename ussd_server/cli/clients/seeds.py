@@ -13,8 +13,10 @@ from typing import Any
 import click
 
 from ussd_server import demonstration
+from ussd_server.cli import services
 from ussd_server.cli.commands import progress, show
-from ussd_server.settings import Settings
+from ussd_server.database.schema import migrate
+from ussd_server.settings import Settings, read_settings
 from ussd_server.status import ServiceError
 
 Row = Mapping[str, Any]
@@ -65,6 +67,22 @@ def shipped_sample(name: str, settings: Settings) -> Path:
     if not settings.is_sandbox:
         raise click.ClickException("Name a FILE: everyone knows the secrets of the shipped list.")
     return _SAMPLES / name
+
+
+def seed_rows(
+    file: Path | None,
+    sample: str,
+    required: Collection[str],
+    optional: Collection[str],
+    import_row: Callable[[Row], ImportedRow],
+    printed: str,
+) -> None:
+    """Import the rows of `file`, else those of the shipped `sample`, whose column `printed` is shown."""
+    settings = read_settings()
+    rows = read_rows(file or shipped_sample(sample, settings), required, optional)
+    services(settings)  # which may be a new one
+    migrate()
+    import_rows(rows, import_row, shown=None if file else printed)
 
 
 def import_rows(rows: list[Row], import_row: Callable[[Row], ImportedRow], shown: str | None = None) -> None:

@@ -36,7 +36,7 @@ class _EntryOfClient(HistoryEntry):
 @click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most entries. Default: 50.")
 def show_(number: str, client: str | None, limit: int) -> None:
     """Show what happened with NUMBER, newest first, of all clients or of CLIENT."""
-    request, histories = GetHistory(number, limit), services().subscriber_history
+    request, histories = GetHistory(number, limit=limit), services().subscriber_history
     if client is None:
         found = histories.of_all_clients(request, operator_context())
         names = services().clients.names({client_id for client_id, _ in found}, operator_context())

@@ -8,15 +8,9 @@ from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import client_named, two_people
 from ussd_server.context import operator_context
-from ussd_server.services.incoming.messages import (
-    AssignIncoming,
-    IncomingView,
-    ListIncoming,
-    ReturnIncoming,
-    SameIncoming,
-    SetPrefix,
-)
+from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ReturnIncoming, SameIncoming, SetPrefix
 from ussd_server.values import iso_milliseconds, written_amount
+from ussd_server.wire import ListPage
 
 _PAGE = 100
 _id = click.argument("incoming_id", metavar="ID")
@@ -36,10 +30,10 @@ def incoming() -> None:
 @click.option("--all", "shows_all", is_flag=True, help="Show every payment, not only the newest 100.")
 def list_(shows_all: bool) -> None:
     """Show held payments, newest first, each with up to three codes that the payer may have meant."""
-    page = services().held_payments.list(ListIncoming(_PAGE), operator_context())
+    page = services().held_payments.list(ListPage(limit=_PAGE), operator_context())
     found = list(page.items)
     while page.next_cursor and shows_all:
-        page = services().held_payments.list(ListIncoming(_PAGE, page.next_cursor), operator_context())
+        page = services().held_payments.list(ListPage(cursor=page.next_cursor, limit=_PAGE), operator_context())
         found += page.items
     lines = [_line(each) for each in found]
     if page.next_cursor:

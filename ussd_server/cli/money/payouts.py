@@ -10,15 +10,7 @@ import click
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import Moment, by_option, client_option, context_of, file_argument, two_people
-from ussd_server.services.payouts.messages import (
-    LARGEST_FILE_BYTES,
-    ApprovePayout,
-    CancelPayout,
-    CreatePayout,
-    ListPayouts,
-    PayoutStates,
-    PayoutStatus,
-)
+from ussd_server.services.payouts import messages
 from ussd_server.values import written_amount
 
 note_option = click.option("--note", help="A note of at most 200 characters, which the client reads.")
@@ -49,9 +41,9 @@ def create(
     The same file again under the same reference is the same payout. The columns are phone_number, amount and reference,
     and where wanted name and description.
     """
-    if file.stat().st_size > LARGEST_FILE_BYTES:
-        raise click.ClickException(f"{file} has more than {LARGEST_FILE_BYTES:,} bytes.")
-    request = CreatePayout(reference, description, file=file.read_bytes(), send_at=send_at)
+    if file.stat().st_size > messages.LARGEST_FILE_BYTES:
+        raise click.ClickException(f"{file} has more than {messages.LARGEST_FILE_BYTES:,} bytes.")
+    request = messages.CreatePayout(reference, description, file=file.read_bytes(), send_at=send_at)
     made = services().payouts.create_by_operator(request, by, context_of(client)).payout
     rows = services().payouts.invalid_rows(made.payout_id, context_of(client))
     problems = [f"  Row {row.line}: {' '.join(row.problems)}" for row in rows]
@@ -60,10 +52,12 @@ def create(
 
 @payouts.command(name="list", example="--client acme")
 @client_option
-@click.option("--status", type=click.Choice([status.value for status in PayoutStatus]), help="Only of this status.")
+@click.option(
+    "--status", type=click.Choice([status.value for status in messages.PayoutStatus]), help="Only of this status."
+)
 def list_(client: str, status: str | None) -> None:
     """List the newest payouts of a client, at most 50."""
-    request = ListPayouts(status=PayoutStatus(status) if status else None)
+    request = messages.ListPayouts(status=messages.PayoutStatus(status) if status else None)
     page = services().payouts.list(request, context_of(client))
     show_lines(page.items, map(_line, page.items), "The client has no such payouts.")
 
@@ -88,7 +82,7 @@ def approve(payout_id: str, client: str, by: str, second: str, note: str | None)
     With a date more than a day ahead the money is reserved when it is due. Where the client's rules ask for more
     approvals, this is one of them.
     """
-    request = ApprovePayout(payout_id, note=note)
+    request = messages.ApprovePayout(payout_id, note=note)
     view = services().payouts.approve_by_operators(request, by, second, context_of(client))
     show(view, _details(view))
 
@@ -99,18 +93,18 @@ def approve(payout_id: str, client: str, by: str, second: str, note: str | None)
 @note_option
 def cancel(payout_id: str, client: str, note: str | None) -> None:
     """Cancel every row that was not sent, and release its money. Rows that were sent go on."""
-    view = services().payouts.cancel(CancelPayout(payout_id, note), context_of(client))
+    view = services().payouts.cancel(messages.CancelPayout(payout_id, note), context_of(client))
     show(view, _details(view))
 
 
-def _line(view: PayoutStates) -> str:
+def _line(view: messages.PayoutStates) -> str:
     return (
         f"{view.payout_id}  {view.created_at:%Y-%m-%d %H:%M}  {view.status:<9}  {view.item_count:>4} rows  "
         f"{written_amount(view.total_amount_cents):>16}  {view.reference}"
     )
 
 
-def _details(view: PayoutStates) -> str:
+def _details(view: messages.PayoutStates) -> str:
     states = (
         f"  {state:<9}  {entry.count:>4} rows  {written_amount(entry.amount_cents):>16}, "
         f"fees {written_amount(entry.fee_cents)}"

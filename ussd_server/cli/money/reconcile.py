@@ -21,17 +21,7 @@ from ussd_server.cli.names import Days, KnownName, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.incoming.messages import HoldDifference
-from ussd_server.services.reconciliation.messages import (
-    ComparedLine,
-    ConcludeFromStatement,
-    DifferenceView,
-    EndDifference,
-    ListDifferences,
-    ReconcileStatement,
-    Reconciliation,
-    UndoImport,
-    Verdict,
-)
+from ussd_server.services.reconciliation import messages
 from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.status import ServiceError
 from ussd_server.values import shillings, written_amount
@@ -41,7 +31,7 @@ _EXAMPLE = "mtn statement.csv --csv result.csv"
 _HAS_DIFFERENCES = 1
 _PAGE = 100
 _MOST_SHOWN = 50
-_written_line = writer(ComparedLine)
+_written_line = writer(messages.ComparedLine)
 
 
 class _Reconcile(Group):
@@ -115,7 +105,7 @@ def statement(
         raise click.UsageError("--covers needs --by and --and, the names of two people.")
     statements = services().provider_statements
     with file.open("rb") as source, _csv_writer(csv_path) as write, progress("lines") as show_lines:
-        request = ReconcileStatement(
+        request = messages.ReconcileStatement(
             provider,
             file.name,
             source,
@@ -152,7 +142,7 @@ def undo(statement_id: str, by: str, second: str) -> None:
     """
     statements = services().provider_statements
     with progress():
-        undone = statements.undo(UndoImport(statement_id, by, second), operator_context())
+        undone = statements.undo(messages.UndoImport(statement_id, by, second), operator_context())
         while statements.clean():
             continue
     document = {"statement_id": undone.statement_id, "file_name": undone.file_name, "removed": True}
@@ -169,10 +159,11 @@ def review() -> None:
 @click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
 def list_(statement_id: str | None, shows_all: bool) -> None:
     """Show the differences whose review is open, newest first."""
-    found: list[DifferenceView] = []
+    found: list[messages.DifferenceView] = []
     cursor = None
     while True:
-        page = services().differences.list(ListDifferences(statement_id, cursor, _PAGE), operator_context())
+        wanted = messages.ListDifferences(statement_id, cursor=cursor, limit=_PAGE)
+        page = services().differences.list(wanted, operator_context())
         found += page.items
         cursor = page.next_cursor
         if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not wants_json()):
@@ -190,7 +181,7 @@ def list_(statement_id: str | None, shows_all: bool) -> None:
 @click.option("--by", default="operator", help="Your name.")
 def end(difference_id: str, reason: str, by: str) -> None:
     """End the review of a difference that is explained. No money moves."""
-    ended = services().differences.end(EndDifference(difference_id, reason, by), operator_context())
+    ended = services().differences.end(messages.EndDifference(difference_id, reason, by), operator_context())
     show(_plain_difference(ended), _sentence_of_review(ended))
 
 
@@ -213,7 +204,7 @@ def conclude(difference_id: str, reason: str, by: str, second: str) -> None:
     For a payment that has no outcome, or failed, here; two people must agree.
     """
     ended = services().differences.conclude(
-        ConcludeFromStatement(difference_id, reason, by, second), operator_context()
+        messages.ConcludeFromStatement(difference_id, reason, by, second), operator_context()
     )
     show(_plain_difference(ended), _sentence_of_review(ended))
 
@@ -223,7 +214,7 @@ reconcile.add_command(layouts)
 
 
 @contextmanager
-def _csv_writer(path: Path | None) -> Iterator[Callable[[ComparedLine], object]]:
+def _csv_writer(path: Path | None) -> Iterator[Callable[[messages.ComparedLine], object]]:
     """Give a function that writes a line's result; the file appears when all are written."""
     if path is None:
         yield lambda _: None
@@ -243,17 +234,17 @@ def _csv_writer(path: Path | None) -> Iterator[Callable[[ComparedLine], object]]
         unfinished.unlink(missing_ok=True)
 
 
-def _row_writer(file: TextIO) -> Callable[[ComparedLine], object]:
+def _row_writer(file: TextIO) -> Callable[[messages.ComparedLine], object]:
     rows = csv.writer(file)
-    rows.writerow(keys_of(ComparedLine))
+    rows.writerow(keys_of(messages.ComparedLine))
     return lambda compared: rows.writerow([neutralised(value) for value in _written_line(compared).values()])
 
 
-def _plain_difference(difference: DifferenceView) -> dict[str, Any]:
+def _plain_difference(difference: messages.DifferenceView) -> dict[str, Any]:
     return {**asdict(difference), **_written_line(difference)}
 
 
-def _print_json(result: Reconciliation) -> None:
+def _print_json(result: messages.Reconciliation) -> None:
     """Print one document; the differences one by one, because there may be very many."""
     seen = result.statement
     statement_id = json.dumps(seen.statement_id if result.is_stored else None)
@@ -272,7 +263,7 @@ def _print_json(result: Reconciliation) -> None:
     click.echo(f'\n  ],\n  "sums": {json.dumps(sums)},\n  "balance": {json.dumps(balance)}\n}}')
 
 
-def _print_sentences(result: Reconciliation, most: int | None) -> None:
+def _print_sentences(result: messages.Reconciliation, most: int | None) -> None:
     seen = result.statement
     for each in islice(result.differences(), most):
         click.echo(_sentence(each))
@@ -295,23 +286,23 @@ def _print_sentences(result: Reconciliation, most: int | None) -> None:
         click.echo(f"Statement {seen.statement_id}")
 
 
-def _sums(result: Reconciliation) -> dict[str, int]:
+def _sums(result: messages.Reconciliation) -> dict[str, int]:
     ours, theirs = result.statement.ours_cents, result.statement.theirs_cents
     return {"ours": ours, "theirs": theirs, "difference": ours - theirs}
 
 
-def _sentence(each: ComparedLine | DifferenceView) -> str:
+def _sentence(each: messages.ComparedLine | messages.DifferenceView) -> str:
     place = "no line" if each.line is None else f"line {each.line}"
     ours, theirs = (
         written_amount(side) if isinstance(side, int) else side or "nothing" for side in (each.ours, each.theirs)
     )
     names = [each.provider_id, each.reference, each.dated, each.party]
     about = f", transaction {each.transaction_id}" if each.transaction_id else ""
-    if each.transaction_id and each.verdict is Verdict.NOT_OURS:
+    if each.transaction_id and each.verdict is messages.Verdict.NOT_OURS:
         about += ", which another line matches already"
     return f"{place}  {each.verdict}: ours {ours}, theirs {theirs}  {'  '.join(filter(None, names))}{about}"
 
 
-def _sentence_of_review(difference: DifferenceView) -> str:
+def _sentence_of_review(difference: messages.DifferenceView) -> str:
     ending = f"  ended by {difference.ended_by}: {difference.reason}" if difference.ended_at else ""
     return f"{difference.difference_id}  {difference.file_name}  {_sentence(difference)}{ending}"

@@ -11,16 +11,7 @@ from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import Moment, Shillings, by_option, client_named, context_of, file_argument, two_people
 from ussd_server.context import operator_context
-from ussd_server.services.bank.messages import (
-    BankAccountView,
-    ConfirmBankAccount,
-    DueSettlement,
-    EndSettlement,
-    ProposeSettlements,
-    RecordSettlements,
-    SetSettlementTerms,
-    SettlementView,
-)
+from ussd_server.services.bank import messages
 from ussd_server.values import iso_milliseconds, written_amount
 
 
@@ -40,7 +31,7 @@ def settlements() -> None:
 @click.option("--minimum", "minimum_cents", type=Shillings(0), help="The least settlement. Default: any sum.")
 def set_(client: str, keep_cents: int | None, minimum_cents: int | None) -> None:
     """Agree with CLIENT (name or id) what stays here and the least settlement; both are replaced."""
-    terms = SetSettlementTerms(client_named(client).client_id, keep_cents, minimum_cents)
+    terms = messages.SetSettlementTerms(client_named(client).client_id, keep_cents, minimum_cents)
     account = services().bank_accounts.set_terms(terms, operator_context())
     show(account, _line(account))
 
@@ -54,7 +45,7 @@ def confirm(client: str, number: str, by: str) -> None:
 
     NUMBER is the account's, from the document. Another account than the stated one is refused.
     """
-    request = ConfirmBankAccount(client_named(client).client_id, by, number=number)
+    request = messages.ConfirmBankAccount(client_named(client).client_id, by, number=number)
     account = services().bank_accounts.confirm(request, operator_context())
     show(account, _line(account))
 
@@ -83,7 +74,7 @@ def propose(date: datetime | None, csv_path: Path | None, by: str | None) -> Non
     else:
         if csv_path.exists():
             raise click.ClickException(f"{csv_path} exists.")
-        due = service.propose(ProposeSettlements(by, day), operator_context())
+        due = service.propose(messages.ProposeSettlements(by, day), operator_context())
         csv_path.write_bytes(b"".join(service.file(due)))
     show_lines(due, map(_line_of_due, due), "No client is due anything.")
 
@@ -107,7 +98,7 @@ def waiting(csv_path: Path) -> None:
 def record(file: Path, is_paid: bool, by: str, second: str) -> None:
     """Record the lines of FILE that have a bank reference, all or none; the same file again changes nothing."""
     with file.open("rb") as source:
-        request = RecordSettlements(source, by, second, is_paid)
+        request = messages.RecordSettlements(source, by, second, is_paid)
         recorded = services().bank_settlements.record(request, operator_context())
     new = [each for each in recorded if not each.replayed]
     total = written_amount(sum(each.amount_cents for each in new))
@@ -119,7 +110,7 @@ def record(file: Path, is_paid: bool, by: str, second: str) -> None:
 @two_people()
 def cancel(settlement_id: str, by: str, second: str) -> None:
     """Release the money of the settlement ID, which the bank has not paid and does not pay any more."""
-    request = EndSettlement(settlement_id, by, second)
+    request = messages.EndSettlement(settlement_id, by, second)
     cancelled = services().bank_settlements.cancel(request, operator_context())
     show(cancelled, _line_of_settlement(cancelled))
 
@@ -129,7 +120,7 @@ def cancel(settlement_id: str, by: str, second: str) -> None:
 @two_people()
 def returned(settlement_id: str, by: str, second: str) -> None:
     """Record that the bank sent the settlement ID back: its client's main account is credited."""
-    request = EndSettlement(settlement_id, by, second)
+    request = messages.EndSettlement(settlement_id, by, second)
     reversed_ = services().bank_settlements.record_return(request, operator_context())
     show(reversed_, _line_of_settlement(reversed_))
 
@@ -142,12 +133,12 @@ def list_(client: str | None) -> None:
     show_lines(found, map(_line_of_settlement, found), "Nothing was settled yet.")
 
 
-def _line_of_due(due: DueSettlement) -> str:
+def _line_of_due(due: messages.DueSettlement) -> str:
     amount = f"{written_amount(due.amount_cents):>20}  {due.client}: {due.bank}, {due.number}, {due.name}"
     return f"{due.settlement_id}  {amount}" if due.settlement_id else amount
 
 
-def _line_of_settlement(made: SettlementView) -> str:
+def _line_of_settlement(made: messages.SettlementView) -> str:
     names = " and ".join(filter(None, (made.by, made.and_)))
     return (
         f"{made.settlement_id}  {iso_milliseconds(made.created_at)}  {written_amount(made.amount_cents):>20}  "
@@ -155,7 +146,7 @@ def _line_of_settlement(made: SettlementView) -> str:
     )
 
 
-def _line(account: BankAccountView) -> str:
+def _line(account: messages.BankAccountView) -> str:
     if account.bank is None:
         stated = "no bank account"
     else:

@@ -30,7 +30,7 @@ _PREFIXES = {"CON ": False, "END ": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PhoneScreen:
     """A screen on the phone; `node` is empty when it is not known."""
 
     message: str
@@ -50,24 +50,24 @@ class GatewayConversation:
         self._key = key
         self._transport = Transport()
 
-    def dial(self) -> Shown:
+    def dial(self) -> PhoneScreen:
         """Send the first step."""
-        shown = self._post()
-        if shown.ends and self._key and not shown.node:
+        screen = self._post()
+        if screen.ends and self._key and not screen.node:
             click.echo(
                 f"No session began: no menu answers {self._facts.service_code} here. "
                 f"`{program()} codes list --client NAME` shows the codes of a client; "
                 f"`{program()} codes assign CODE --client NAME --menu MENU` gives one to a menu.",
                 err=True,
             )
-        return shown
+        return screen
 
-    def send(self, entry: str) -> Shown:
+    def send(self, entry: str) -> PhoneScreen:
         """Send the whole history with one entry more."""
         self._text = f"{self._text}*{entry}" if self._text else entry
         return self._post()
 
-    def _post(self) -> Shown:
+    def _post(self) -> PhoneScreen:
         form = {
             "sessionId": self._facts.session_id,
             "phoneNumber": self._facts.phone_number,
@@ -87,7 +87,7 @@ class GatewayConversation:
         body = reply.body.decode("utf-8", "replace")
         if reply.status != 200 or body[:4] not in _PREFIXES:
             raise click.ClickException(f"The server refuses this channel (HTTP {reply.status}).")
-        return Shown(body[4:], _PREFIXES[body[:4]], self._node())
+        return PhoneScreen(body[4:], _PREFIXES[body[:4]], self._node())
 
     def _node(self) -> str:
         if not self._key:
@@ -113,17 +113,17 @@ class FileConversation:
         self._simulator = Simulator(document, facts, World(answers=answers))
         self._entries = entries
 
-    def dial(self) -> Shown:
+    def dial(self) -> PhoneScreen:
         """Begin the simulated session."""
         self._simulator.dial(tuple(self._entries.split("*")) if self._entries else ())
-        return self._shown()
+        return self._screen()
 
-    def send(self, entry: str) -> Shown:
+    def send(self, entry: str) -> PhoneScreen:
         """Send one entry."""
         self._simulator.send(entry)
-        return self._shown()
+        return self._screen()
 
-    def _shown(self) -> Shown:
+    def _screen(self) -> PhoneScreen:
         for node in self._simulator.unanswered:
             click.echo(
                 f"The server of `{node}` was not called; the session goes on as after an error. "
@@ -131,18 +131,18 @@ class FileConversation:
                 err=True,
             )
         self._simulator.unanswered.clear()
-        screen = self._simulator.screen
-        return Shown(screen.text, screen.ends, screen.node)
+        last = self._simulator.screen
+        return PhoneScreen(last.text, last.ends, last.node)
 
 
 Conversation = GatewayConversation | FileConversation
 
 
 def _ugandan(_context: click.Context, _parameter: click.Parameter, typed: str) -> str:
-    found = phone_number(typed)
-    if found is None:
+    number = phone_number(typed)
+    if number is None:
         raise click.BadParameter(f"{typed!r} is not a Ugandan number, such as +256772123456")
-    return found
+    return number
 
 
 def _read_answers(_context: click.Context, _parameter: click.Parameter, typed: tuple[str, ...]) -> dict[str, Any]:
@@ -200,12 +200,12 @@ def dial(
         else _server_conversation(facts, entries, base_url, channel)
     )
     if wants_json():
-        show({"screens": [_to_json(shown) for shown in _talk(conversation)]}, "")
+        show({"screens": [_to_json(screen) for screen in _talk(conversation)]}, "")
     elif sys.stdin.isatty() and sys.stdout.isatty():
         _talk_on_terminal(conversation, phone)
     else:
-        for shown in _talk(conversation):
-            click.echo(f"{shown.message}\n-- {_caption(shown)}\n")
+        for screen in _talk(conversation):
+            click.echo(f"{screen.message}\n-- {_caption(screen)}\n")
 
 
 def _server_conversation(
@@ -227,32 +227,32 @@ def _server_conversation(
     return GatewayConversation(base_url, path, facts, entries, key)
 
 
-def _talk(conversation: Conversation) -> Iterator[Shown]:
+def _talk(conversation: Conversation) -> Iterator[PhoneScreen]:
     """Yield the screens of a session whose entries are the lines of the standard input."""
-    shown = conversation.dial()
-    yield shown
+    screen = conversation.dial()
+    yield screen
     for entry in sys.stdin:
-        if shown.ends:
+        if screen.ends:
             return
-        shown = conversation.send(entry.rstrip("\r\n"))
-        yield shown
+        screen = conversation.send(entry.rstrip("\r\n"))
+        yield screen
 
 
 def _talk_on_terminal(conversation: Conversation, phone: str) -> None:
     """Draw the phone and send what the user types."""
     console = Console(highlight=False)
-    shown = conversation.dial()
+    screen = conversation.dial()
     while True:
-        used, limit, unit = _measure(shown.message)
-        console.print(draw_phone(shown.message, f"{phone}  {shown.node}".strip(), budget=limit, used=used, unit=unit))
-        if shown.ends:
+        used, limit, unit = _measure(screen.message)
+        console.print(draw_phone(screen.message, f"{phone}  {screen.node}".strip(), budget=limit, used=used, unit=unit))
+        if screen.ends:
             return
         try:
             entry = console.input("Reply: ")
         except (EOFError, KeyboardInterrupt):
             console.print("\nHung up.")
             return
-        shown = conversation.send(entry)
+        screen = conversation.send(entry)
 
 
 def _measure(message: str) -> tuple[int, int, str]:
@@ -260,12 +260,12 @@ def _measure(message: str) -> tuple[int, int, str]:
     return size.units, Budget().limit_of(size), size.unit
 
 
-def _caption(shown: Shown) -> str:
-    used, limit, unit = _measure(shown.message)
-    details = [f"{used} of {limit} {unit}", shown.node, "ended" if shown.ends else ""]
+def _caption(screen: PhoneScreen) -> str:
+    used, limit, unit = _measure(screen.message)
+    details = [f"{used} of {limit} {unit}", screen.node, "ended" if screen.ends else ""]
     return ", ".join(each for each in details if each)
 
 
-def _to_json(shown: Shown) -> dict[str, Any]:
-    used, _, unit = _measure(shown.message)
-    return {**asdict(shown), unit: used}
+def _to_json(screen: PhoneScreen) -> dict[str, Any]:
+    used, _, unit = _measure(screen.message)
+    return {**asdict(screen), unit: used}

@@ -6,16 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ussd_server.menus.checks import references
 from ussd_server.menus.checks.paths import find_long_paths, find_loops, find_unguarded_payments, find_unreachable
-from ussd_server.menus.checks.pins import find_pin_faults
-from ussd_server.menus.checks.references import (
-    find_bad_addresses,
-    find_key_clashes,
-    find_missing_texts,
-    find_pin_questions,
-    find_unknown_targets,
-    find_unknown_variables,
-)
 from ussd_server.menus.checks.secret_entries import find_leaking_secrets
 from ussd_server.menus.checks.types import find_wrong_types
 from ussd_server.menus.checks.width_proof import find_long_messages, prove
@@ -106,21 +98,21 @@ def _check(
     def findings(document: Document) -> Iterator[Finding]:
         yield from (*problems, *document.complaints)
         yield from also(document) if also is not None else ()
-        lost = list(find_unknown_targets(document, spelling))
+        lost = list(references.find_unknown_targets(document, spelling))
         yield from lost
         paths_known = not (lost or document.unread)
-        yield from find_key_clashes(document)
+        yield from references.find_key_clashes(document)
         if document.default_language in document.languages:
-            yield from find_missing_texts(document)
-        yield from find_unknown_variables(document, spelling)
+            yield from references.find_missing_texts(document)
+        yield from references.find_unknown_variables(document, spelling)
         yield from find_wrong_types(document, work)
         yield from find_leaking_secrets(document, paths_known=paths_known)
-        yield from find_bad_addresses(document, allow_plain_http)
+        yield from references.find_bad_addresses(document, allow_plain_http)
         if not any(problem.path[:1] == ("limits",) for problem in problems):
             yield from prove(document, work)
         yield from find_long_messages(document, work)
-        yield from find_pin_questions(document)
-        yield from find_pin_faults(document)
+        yield from references.find_pin_questions(document)
+        yield from references.find_pin_faults(document)
         if paths_known and document.start in document.nodes:
             yield from _path_findings(document, session_life_seconds, work)
 

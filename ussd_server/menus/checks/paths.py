@@ -6,28 +6,10 @@ import heapq
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
+from ussd_server.menus.document import nodes
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.findings import Finding, error, warning
-from ussd_server.menus.document.nodes import (
-    ActionNode,
-    BalanceNode,
-    ConfirmNode,
-    EndNode,
-    HandoverNode,
-    HttpNode,
-    InputNode,
-    ListNode,
-    LookupNameNode,
-    Node,
-    PayNode,
-    PinNode,
-    RouterNode,
-    ScreenNode,
-    SetNode,
-    SmsNode,
-    TextNode,
-)
 from ussd_server.menus.engine.navigator import MAX_HOPS
 from ussd_server.menus.engine.views import Renderer, WidestValues
 from ussd_server.menus.tools.node_parts import exits, rank_nodes
@@ -37,7 +19,7 @@ READING_CHARACTERS_A_SECOND = 15
 SECONDS_A_SCREEN = 5  # the network, and a press of a key
 SECONDS_AN_ACTION = 2
 
-_PASSING = RouterNode | SetNode | BalanceNode | LookupNameNode | SmsNode | HttpNode
+_PASSING = nodes.RouterNode | nodes.SetNode | nodes.BalanceNode | nodes.LookupNameNode | nodes.SmsNode | nodes.HttpNode
 
 
 def find_unguarded_payments(document: Document) -> Iterator[Finding]:
@@ -48,7 +30,7 @@ def find_unguarded_payments(document: Document) -> Iterator[Finding]:
     """
     arrivals = _arrivals(document)
     for name, node in document.nodes.items():
-        if isinstance(node, PayNode):
+        if isinstance(node, nodes.PayNode):
             origin = _unguarded(document, arrivals, name)
             if origin is not None:
                 yield error(
@@ -74,7 +56,7 @@ def find_loops(document: Document) -> Iterator[Finding]:
             graph = {name: nexts - set(cycle) for name, nexts in graph.items() if name not in cycle}
     lengths: dict[str, int] = {}
     for name in order:
-        silent = not isinstance(document.nodes[name], ScreenNode) or bool(graph.get(name))
+        silent = not isinstance(document.nodes[name], nodes.ScreenNode) or bool(graph.get(name))
         lengths[name] = int(silent) + max((lengths[each] for each in graph.get(name, ())), default=0)
     longest = max(lengths, key=lambda name: lengths[name], default=None)
     if longest is not None and lengths[longest] >= MAX_HOPS:
@@ -93,10 +75,11 @@ def find_unreachable(document: Document) -> Iterator[Finding]:
 
 def find_long_paths(document: Document, life_seconds: int, work: WorkBudget) -> Iterator[Finding]:
     """Find last screens after more than ten screens, or later than the session expires."""
-    screens = _distances(document, {name: float(isinstance(node, ScreenNode)) for name, node in document.nodes.items()})
+    is_screen = {name: float(isinstance(node, nodes.ScreenNode)) for name, node in document.nodes.items()}
+    screens = _distances(document, is_screen)
     seconds = _distances(document, {name: _seconds(document, node, work) for name, node in document.nodes.items()})
     for name, node in document.nodes.items():
-        if not isinstance(node, EndNode) or name not in screens:
+        if not isinstance(node, nodes.EndNode) or name not in screens:
             continue
         if screens[name] > MAX_SCREENS:
             yield warning(
@@ -128,10 +111,10 @@ def _unguarded(document: Document, arrivals: Mapping[str, list[tuple[str, str]]]
             return "start"
         for label, origin in arrivals[name]:
             node = document.nodes[origin]
-            if isinstance(node, ConfirmNode) and label == "yes":
+            if isinstance(node, nodes.ConfirmNode) and label == "yes":
                 continue
-            secret_entry = isinstance(node, InputNode) and node.secret and label != "invalid"
-            secret_entry |= isinstance(node, PinNode) and not label
+            secret_entry = isinstance(node, nodes.InputNode) and node.secret and label != "invalid"
+            secret_entry |= isinstance(node, nodes.PinNode) and not label
             if not (secret_entry or isinstance(node, _PASSING)):
                 return origin
             if origin not in seen:
@@ -140,13 +123,13 @@ def _unguarded(document: Document, arrivals: Mapping[str, list[tuple[str, str]]]
     return None
 
 
-def _silent_targets(node: Node) -> list[str]:
+def _silent_targets(node: nodes.Node) -> list[str]:
     """Return the next nodes that a session reaches from a node without a screen in between."""
-    if isinstance(node, ListNode):
+    if isinstance(node, nodes.ListNode):
         return [node.empty] if node.empty is not None else []
-    if isinstance(node, PinNode):
+    if isinstance(node, nodes.PinNode):
         return [target for target in (node.locked, node.missing) if target is not None]
-    if isinstance(node, ScreenNode | HandoverNode):
+    if isinstance(node, nodes.ScreenNode | nodes.HandoverNode):
         return []
     return [each.target for each in exits(node)]
 
@@ -166,16 +149,15 @@ def _distances(document: Document, weights: Mapping[str, float]) -> dict[str, fl
     return distances
 
 
-def _seconds(document: Document, node: Node, work: WorkBudget) -> float:
+def _seconds(document: Document, node: nodes.Node, work: WorkBudget) -> float:
     """Estimate the seconds that a subscriber spends at a node: reading, typing, and the network."""
-    if not isinstance(node, ScreenNode):
-        return SECONDS_AN_ACTION if isinstance(node, ActionNode) else 0
+    if not isinstance(node, nodes.ScreenNode):
+        return SECONDS_AN_ACTION if isinstance(node, nodes.ActionNode) else 0
     renderer = Renderer(document, document.default_language)
     view = renderer.view(node, WidestValues(document))
     work.spend(len(view.body) // 5)
-    pages = (
-        view.pages(renderer.footer(back=True), document.budgets.common) if isinstance(node, TextNode) else [view.body]
-    )
-    variable = document.variables.get(node.var) if isinstance(node, InputNode) else None
+    is_paged = isinstance(node, nodes.TextNode)
+    pages = view.pages(renderer.footer(back=True), document.budgets.common) if is_paged else [view.body]
+    variable = document.variables.get(node.var) if isinstance(node, nodes.InputNode) else None
     typing = len(variable.widest) if variable is not None else 0
     return len(pages) * SECONDS_A_SCREEN + sum(map(len, pages)) / READING_CHARACTERS_A_SECOND + typing

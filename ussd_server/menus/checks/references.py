@@ -7,22 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from ussd_server.menus.document import nodes
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Name
 from ussd_server.menus.document.findings import Finding, Spelling, did_you_mean, error, warning
-from ussd_server.menus.document.nodes import (
-    BalanceNode,
-    HandoverNode,
-    HttpNode,
-    InputNode,
-    LanguageNode,
-    LanguageOption,
-    ListNode,
-    MenuNode,
-    Node,
-    Option,
-    ScreenNode,
-)
 from ussd_server.menus.document.variables import WIDEST_FACTS
 from ussd_server.menus.engine.views import WidestValues, choices
 from ussd_server.menus.tools.node_parts import changes, exits, names_in, texts
@@ -57,14 +45,14 @@ def find_key_clashes(document: Document) -> Iterator[Finding]:
     """Find options that cannot be chosen because another option or a navigation key has their key."""
     widest = WidestValues(document)
     for name, node in document.nodes.items():
-        if isinstance(node, ScreenNode):
+        if isinstance(node, nodes.ScreenNode):
             keys = [each.key for each in choices(document, node, widest, document.default_language)]
             for key in sorted(set(keys) & document.navigation.keys):
                 message = f"the key `{key}` is a navigation key; give the option another"
                 yield error("option_key", message, name, _key_path(node, key))
             for key in sorted({key for key in keys if keys.count(key) > 1}):
                 yield error("option_key", f"two options have the key `{key}`", name, _key_path(node, key))
-        if isinstance(node, InputNode):
+        if isinstance(node, nodes.InputNode):
             values = {value for rule in node.validate for value in rule.values}
             for key in sorted(values & {document.navigation.back, document.navigation.home}):
                 yield error("option_key", f"`one_of` accepts `{key}`, which is a navigation key", name)
@@ -101,7 +89,7 @@ def find_unknown_variables(document: Document, spelling: Spelling) -> Iterator[F
                 nearest = spelling.nearest(var, document.variables)
                 message = f"`vars.{var}` is not declared; add it to `vars`{did_you_mean(nearest)}"
                 yield error("variable", message, name, path, nearest)
-        variable = document.variables.get(node.var) if isinstance(node, BalanceNode) else None
+        variable = document.variables.get(node.var) if isinstance(node, nodes.BalanceNode) else None
         if variable is not None and variable.type not in ("amount", "integer", "text"):
             yield error("variable", "the variable cannot hold a balance; declare it as an amount", name)
 
@@ -109,9 +97,9 @@ def find_unknown_variables(document: Document, spelling: Spelling) -> Iterator[F
 def find_bad_addresses(document: Document, plain_http: bool) -> Iterator[Finding]:
     """Find addresses that are malformed or hide their host in a variable, and headers that may not be set."""
     for name, node in document.nodes.items():
-        if isinstance(node, HandoverNode):
+        if isinstance(node, nodes.HandoverNode):
             yield from _bad_address(name, node.url, plain_http)
-        if isinstance(node, HttpNode):
+        if isinstance(node, nodes.HttpNode):
             first = node.url.parts[0] if node.url.parts else ""
             literal = first if isinstance(first, str) else ""
             if len(node.url.parts) > 1 and literal.count("/") < 3:
@@ -126,10 +114,27 @@ def find_bad_addresses(document: Document, plain_http: bool) -> Iterator[Finding
 def find_pin_questions(document: Document) -> Iterator[Finding]:
     """Find questions that ask for a mobile-money PIN."""
     for name, node in document.nodes.items():
-        if isinstance(node, InputNode) and any(_PIN.search(text.source) for text in node.text.by_language.values()):
+        shown = node.text.by_language.values() if isinstance(node, nodes.InputNode) else ()
+        if any(_PIN.search(text.source) for text in shown):
             yield warning(
                 "pin", "this asks for a PIN; a mobile-money PIN belongs only into the provider's own prompt", name
             )
+
+
+def find_pin_faults(document: Document) -> Iterator[Finding]:
+    """Find `pin` nodes without a way out, of different lengths, or with PINs that are navigation keys."""
+    pins = [node for node in document.nodes.values() if isinstance(node, nodes.PinNode)]
+    for node in pins:
+        if node.mode != "choose" and node.locked is None:
+            yield error("pin", f"`{node.mode}` needs `locked`, where a locked number is led", node.name)
+        if node.mode == "choose" and node.missing is not None:
+            yield error("pin", "`missing` belongs to `ask` and `change`", node.name, ("missing",))
+        if node.length != pins[0].length:
+            message = f"the PIN has {node.length} digits here and {pins[0].length} in `{pins[0].name}`"
+            yield error("pin", message, node.name, ("length",))
+        for key in sorted(document.navigation.keys):
+            if key.isdigit() and len(key) == node.length:
+                yield error("pin", f"the navigation key `{key}` could not be typed as a PIN", node.name)
 
 
 def _bad_address(node: str, url: str, plain_http: bool) -> Iterator[Finding]:
@@ -165,9 +170,11 @@ def _nearest(document: Document, name: Name, item_names: set[str], spelling: Spe
     return None if nearest is None else f"{name.scope}.{nearest}"
 
 
-def _key_path(node: Node, key: str) -> tuple[str, ...]:
+def _key_path(node: nodes.Node, key: str) -> tuple[str, ...]:
     """Return the path in a node of the last option with a key; an empty one where the document does not write it."""
-    options: Sequence[Option | LanguageOption] = node.options if isinstance(node, MenuNode | LanguageNode) else ()
+    options: Sequence[nodes.Option | nodes.LanguageOption] = (
+        node.options if isinstance(node, nodes.MenuNode | nodes.LanguageNode) else ()
+    )
     numbers = [str(number) for number, option in enumerate(options, start=1) if option.key == key]
     return ("options", numbers[-1], "key") if numbers else ()
 
@@ -179,9 +186,9 @@ def _hint(name: Name) -> str:
     return "; add it to `vars`" if name.scope == "vars" else " by the items of this list"
 
 
-def _item_names(document: Document, node: Node) -> set[str]:
+def _item_names(document: Document, node: nodes.Node) -> set[str]:
     """Return the fields that every item of a list node has; the empty name means that an item is one value."""
-    if not isinstance(node, ListNode):
+    if not isinstance(node, nodes.ListNode):
         return set()
     for name in node.items.names:
         variable = document.variables.get(name.name)

@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
-from ussd_server.menus.document.bounds import (
-    MAX_LANGUAGES,
-    MAX_NETWORKS,
-    MAX_NODES,
-    MAX_SCRIPTS,
-    MAX_VARIABLES,
-    WorkBudget,
-)
+from ussd_server.menus.document import bounds
 from ussd_server.menus.document.expressions import Name
 from ussd_server.menus.document.fields import NAME, DocumentFields, DocumentReading
 from ussd_server.menus.document.findings import Finding, Spelling
@@ -116,7 +109,7 @@ class MenuLimits(ScreenLimits):
 
     networks: Annotated[
         Mapping[str, ScreenLimits],
-        Kind(mapping(object_schema(ScreenLimits), MAX_NETWORKS, f"^{_NETWORK.pattern}$"), _networks),
+        Kind(mapping(object_schema(ScreenLimits), bounds.MAX_NETWORKS, f"^{_NETWORK.pattern}$"), _networks),
         "other limits by network code",
     ] = field(default_factory=dict)
 
@@ -274,7 +267,7 @@ def _nodes(fields: DocumentFields, name: str) -> dict[str, Node]:
     return {**whole, **{node: EndNode(name=node, text=text) for node, text in reading.last_screens.items()}}
 
 
-_NODES: Schema = {**mapping(ref("node"), MAX_NODES, f"^{NAME.pattern}$"), "minProperties": 1}
+_NODES: Schema = {**mapping(ref("node"), bounds.MAX_NODES, f"^{NAME.pattern}$"), "minProperties": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +290,7 @@ class Document:
     ]
     languages: Annotated[
         tuple[str, ...],
-        Kind({**array(LANGUAGE.schema, MAX_LANGUAGES), "uniqueItems": True}, _languages, reads_absent=True),
+        Kind({**array(LANGUAGE.schema, bounds.MAX_LANGUAGES), "uniqueItems": True}, _languages, reads_absent=True),
         "codes such as `en`, `lg`; every text needs each of them",
     ]
     fallback: Annotated[bool, BOOLEAN, "`true` lets a text that a language lacks appear in the default language"] = (
@@ -323,13 +316,13 @@ class Document:
     variables: Annotated[
         Mapping[str, Variable],
         Key("vars"),
-        Kind(mapping(ref("variable"), MAX_VARIABLES, f"^{_VARIABLE.pattern}$"), _variables, reads_absent=True),
+        Kind(mapping(ref("variable"), bounds.MAX_VARIABLES, f"^{_VARIABLE.pattern}$"), _variables, reads_absent=True),
         "the variables by name",
     ]
     nodes: Annotated[Mapping[str, Node], Kind(_NODES, _nodes), "the nodes by name"]
     scripts: Annotated[
         tuple[Any, ...],
-        Kind(array(ref("script"), MAX_SCRIPTS), lambda fields, name: tuple(fields.items(name))),
+        Kind(array(ref("script"), bounds.MAX_SCRIPTS), lambda fields, name: tuple(fields.items(name))),
         "conversations that must go as written; they run when the menu is checked",
     ] = ()
     unread: frozenset[str] = frozenset()
@@ -350,7 +343,7 @@ def parse(raw: Any) -> Document:
     return document
 
 
-def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Finding, ...]]:
+def read(raw: Any, work: bounds.WorkBudget | None = None) -> tuple[Document, tuple[Finding, ...]]:
     """Read as much of a document as can be read; return it with every problem.
 
     Raises `WorkExceededError` when reading exceeds `work`.

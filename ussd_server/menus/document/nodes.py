@@ -5,42 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
+from ussd_server.menus.document import kinds
 from ussd_server.menus.document.expressions import Assignments, Expression
 from ussd_server.menus.document.fields import NAME, DocumentFields, DocumentReading
 from ussd_server.menus.document.findings import node_path
-from ussd_server.menus.document.kinds import (
-    ACCOUNT,
-    ASSIGNMENTS,
-    BODY,
-    BOOLEAN,
-    BRANCH,
-    EXPRESSION,
-    HEADERS,
-    ITEMS,
-    LANGUAGE,
-    MAIN_ACCOUNT,
-    METADATA,
-    NODE,
-    OPTION_KEY,
-    PATHS,
-    RECEIVER,
-    SOME_ASSIGNMENTS,
-    STRING,
-    TEMPLATE,
-    TEXT,
-    VARIABLE,
-    Kind,
-    array,
-    listed,
-    object_schema,
-    one_of,
-    read_object,
-    record,
-    records,
-    ref,
-    string,
-    whole,
-)
 from ussd_server.menus.document.rules import MAX_RULES, Rule, read_rule
 from ussd_server.menus.document.templates import LocalizedText, Template
 from ussd_server.menus.phrases import LANGUAGE_NAMES
@@ -56,20 +24,22 @@ _LONGEST_LANGUAGE_NAME = 40
 class Invalid:
     """The reaction to an invalid entry: a notice, and after `max` invalid entries the node `goto`."""
 
-    text: Annotated[LocalizedText | None, TEXT, "the notice above the repeated screen"] = None
-    max: Annotated[int, whole(1, 20), "how many invalid entries are taken, 1 to 20, default 3"] = 3
+    text: Annotated[LocalizedText | None, kinds.TEXT, "the notice above the repeated screen"] = None
+    max: Annotated[int, kinds.whole(1, 20), "how many invalid entries are taken, 1 to 20, default 3"] = 3
     goto: Annotated[
-        str | None, NODE, "where too many invalid entries lead; without it, the screen is repeated without end"
+        str | None, kinds.NODE, "where too many invalid entries lead; without it, the screen is repeated without end"
     ] = None
 
 
-ScreenText = Annotated[LocalizedText, TEXT, "the text of the screen"]
-Goto = Annotated[str, NODE, "the next node"]
-OnInvalid = Annotated[Invalid, record(Invalid), "what happens after an entry that is not accepted"]
-OnError = Annotated[str | None, BRANCH, "the next node where there is no answer; without it, the polite last screen"]
-PhoneNumber = Annotated[Expression, EXPRESSION, "an expression that gives a phone number"]
-AccountOf = Annotated[Expression, ACCOUNT, "`main` (default), or an expression that gives a phone number"]
-OptionKey = Annotated[str, OPTION_KEY, "what to type; numbered when absent"]
+ScreenText = Annotated[LocalizedText, kinds.TEXT, "the text of the screen"]
+Goto = Annotated[str, kinds.NODE, "the next node"]
+OnInvalid = Annotated[Invalid, kinds.record(Invalid), "what happens after an entry that is not accepted"]
+OnError = Annotated[
+    str | None, kinds.BRANCH, "the next node where there is no answer; without it, the polite last screen"
+]
+PhoneNumber = Annotated[Expression, kinds.EXPRESSION, "an expression that gives a phone number"]
+AccountOf = Annotated[Expression, kinds.ACCOUNT, "`main` (default), or an expression that gives a phone number"]
+OptionKey = Annotated[str, kinds.OPTION_KEY, "what to type; numbered when absent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +47,10 @@ class Option:
     """An option of a menu."""
 
     key: OptionKey
-    label: Annotated[LocalizedText, TEXT, "the text of the choice"]
+    label: Annotated[LocalizedText, kinds.TEXT, "the text of the choice"]
     goto: Goto
-    when: Annotated[Expression | None, EXPRESSION, "a condition; the option is shown where it holds"] = None
-    set: Annotated[Assignments, ASSIGNMENTS, "variables that the choice changes, each by an expression"] = ()
+    when: Annotated[Expression | None, kinds.EXPRESSION, "a condition; the option is shown where it holds"] = None
+    set: Annotated[Assignments, kinds.ASSIGNMENTS, "variables that the choice changes, each by an expression"] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +60,7 @@ class MenuNode:
     name: str
     text: ScreenText
     options: Annotated[
-        tuple[Option, ...], records(Option, MAX_OPTIONS, 1, "a menu needs at least one option"), "the choices"
+        tuple[Option, ...], kinds.records(Option, MAX_OPTIONS, 1, "a menu needs at least one option"), "the choices"
     ]
     invalid: OnInvalid = Invalid()
 
@@ -101,12 +71,14 @@ class InputNode:
 
     name: str
     text: ScreenText
-    var: Annotated[str, VARIABLE, "the variable that keeps the entry"]
+    var: Annotated[str, kinds.VARIABLE, "the variable that keeps the entry"]
     goto: Goto
     validate: Annotated[
-        tuple[Rule, ...], listed(read_rule, ref("rule"), MAX_RULES), "rules, all of which must accept the entry"
+        tuple[Rule, ...],
+        kinds.listed(read_rule, kinds.ref("rule"), MAX_RULES),
+        "rules, all of which must accept the entry",
     ] = ()
-    secret: Annotated[bool, BOOLEAN, "`true`: the entry is never stored or shown"] = False
+    secret: Annotated[bool, kinds.BOOLEAN, "`true`: the entry is never stored or shown"] = False
     invalid: OnInvalid = Invalid()
 
 
@@ -116,8 +88,8 @@ class ConfirmNode:
 
     name: str
     text: ScreenText
-    yes: Annotated[str, BRANCH, "the node or last screen after 1"]
-    no: Annotated[str, BRANCH, "the node or last screen after 2"]
+    yes: Annotated[str, kinds.BRANCH, "the node or last screen after 1"]
+    no: Annotated[str, kinds.BRANCH, "the node or last screen after 2"]
     invalid: OnInvalid = Invalid()
 
 
@@ -127,12 +99,12 @@ class ListNode:
 
     name: str
     text: ScreenText
-    items: Annotated[Expression, ITEMS, "a list variable, or the items themselves"]
-    label: Annotated[LocalizedText, TEXT, "the text of an item; it reads `item`"]
+    items: Annotated[Expression, kinds.ITEMS, "a list variable, or the items themselves"]
+    label: Annotated[LocalizedText, kinds.TEXT, "the text of an item; it reads `item`"]
     goto: Goto
-    value: Annotated[Expression | None, EXPRESSION, "an expression of `item`, kept in `var`"] = None
-    var: Annotated[str | None, VARIABLE, "the variable that keeps the choice"] = None
-    empty: Annotated[str | None, BRANCH, "the node or last screen when there are no items"] = None
+    value: Annotated[Expression | None, kinds.EXPRESSION, "an expression of `item`, kept in `var`"] = None
+    var: Annotated[str | None, kinds.VARIABLE, "the variable that keeps the choice"] = None
+    empty: Annotated[str | None, kinds.BRANCH, "the node or last screen when there are no items"] = None
     invalid: OnInvalid = Invalid()
 
 
@@ -141,14 +113,14 @@ class TextNode:
     """A long text, in pages."""
 
     name: str
-    text: Annotated[LocalizedText, TEXT, "a long text, shown in pages"]
+    text: Annotated[LocalizedText, kinds.TEXT, "a long text, shown in pages"]
     goto: Goto
 
 
 class Case(NamedTuple):
     """A case of a router."""
 
-    when: Annotated[Expression, EXPRESSION, "the condition"]
+    when: Annotated[Expression, kinds.EXPRESSION, "the condition"]
     goto: Goto
 
 
@@ -157,8 +129,10 @@ class RouterNode:
     """No screen: the next node depends on conditions."""
 
     name: str
-    cases: Annotated[tuple[Case, ...], records(Case), "conditions in their order; the first that holds decides"] = ()
-    otherwise: Annotated[str, Key("else"), BRANCH, "where none holds"]
+    cases: Annotated[
+        tuple[Case, ...], kinds.records(Case), "conditions in their order; the first that holds decides"
+    ] = ()
+    otherwise: Annotated[str, Key("else"), kinds.BRANCH, "where none holds"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +140,7 @@ class SetNode:
     """No screen: changes variables."""
 
     name: str
-    values: Annotated[Assignments, SOME_ASSIGNMENTS, "variables to change, each by an expression"]
+    values: Annotated[Assignments, kinds.SOME_ASSIGNMENTS, "variables to change, each by an expression"]
     goto: Goto
 
 
@@ -180,10 +154,10 @@ class LanguageOption(NamedTuple):
     """A language to choose."""
 
     key: OptionKey
-    language: Annotated[str, LANGUAGE, "the code of the language"]
+    language: Annotated[str, kinds.LANGUAGE, "the code of the language"]
     label: Annotated[
         str,
-        Kind(string(_LONGEST_LANGUAGE_NAME).schema, _language_name, reads_absent=True),
+        kinds.Kind(kinds.string(_LONGEST_LANGUAGE_NAME).schema, _language_name, reads_absent=True),
         "its name on the screen; without it, its own name",
     ]
 
@@ -191,7 +165,7 @@ class LanguageOption(NamedTuple):
 def _languages(fields: DocumentFields, name: str) -> tuple[LanguageOption, ...]:
     raw_options = fields.items(name) or [{"language": each} for each in fields.reading.languages]
     return tuple(
-        read_object(LanguageOption, fields.within(raw, f"{name}.{number}"))
+        kinds.read_object(LanguageOption, fields.within(raw, f"{name}.{number}"))
         for number, raw in enumerate(raw_options, start=1)
     )
 
@@ -201,10 +175,10 @@ class LanguageNode:
     """A choice of the language, which is remembered for the phone number."""
 
     name: str
-    text: Annotated[LocalizedText | None, TEXT, "the text of the screen"] = None
+    text: Annotated[LocalizedText | None, kinds.TEXT, "the text of the screen"] = None
     options: Annotated[
         tuple[LanguageOption, ...],
-        Kind(array(object_schema(LanguageOption)), _languages, reads_absent=True),
+        kinds.Kind(kinds.array(kinds.object_schema(LanguageOption)), _languages, reads_absent=True),
         "the languages to choose from; without it, all of the menu",
     ]
     goto: Goto
@@ -216,8 +190,8 @@ class BalanceNode:
     """No screen: reads a balance."""
 
     name: str
-    of: AccountOf = MAIN_ACCOUNT
-    var: Annotated[str, VARIABLE, "the variable that keeps the balance, in whole shillings"]
+    of: AccountOf = kinds.MAIN_ACCOUNT
+    var: Annotated[str, kinds.VARIABLE, "the variable that keeps the balance, in whole shillings"]
     goto: Goto
     on_error: OnError = None
 
@@ -228,7 +202,7 @@ class LookupNameNode:
 
     name: str
     of: PhoneNumber
-    var: Annotated[str, VARIABLE, "the variable that keeps the name"]
+    var: Annotated[str, kinds.VARIABLE, "the variable that keeps the name"]
     goto: Goto
     on_error: OnError = None
 
@@ -239,7 +213,9 @@ class SmsNode:
 
     name: str
     to: PhoneNumber
-    text: Annotated[LocalizedText, TEXT, "the message, at most three parts long with every variable at its maximum"]
+    text: Annotated[
+        LocalizedText, kinds.TEXT, "the message, at most three parts long with every variable at its maximum"
+    ]
     goto: Goto
 
 
@@ -249,19 +225,21 @@ class HttpNode:
 
     name: str
     method: Annotated[
-        str, one_of("GET", "POST", "PUT", "PATCH", "DELETE"), "`GET` (default), `POST`, `PUT`, `PATCH` or `DELETE`"
+        str,
+        kinds.one_of("GET", "POST", "PUT", "PATCH", "DELETE"),
+        "`GET` (default), `POST`, `PUT`, `PATCH` or `DELETE`",
     ] = "GET"
-    url: Annotated[Template, TEMPLATE, "the address on an allowed host; it may show variables"]
-    headers: Annotated[tuple[tuple[str, Template], ...], HEADERS, "headers of the request"] = ()
-    body: Annotated[Any, BODY, "a JSON body; its texts may show variables"] = None
-    timeout_ms: Annotated[int, whole(100, MAX_TIMEOUT_MS), "100 to 2500 milliseconds, default 2000"] = 2000
+    url: Annotated[Template, kinds.TEMPLATE, "the address on an allowed host; it may show variables"]
+    headers: Annotated[tuple[tuple[str, Template], ...], kinds.HEADERS, "headers of the request"] = ()
+    body: Annotated[Any, kinds.BODY, "a JSON body; its texts may show variables"] = None
+    timeout_ms: Annotated[int, kinds.whole(100, MAX_TIMEOUT_MS), "100 to 2500 milliseconds, default 2000"] = 2000
     map: Annotated[
-        tuple[tuple[str, str], ...], PATHS, "for each variable the path of its value in the JSON of the reply"
+        tuple[tuple[str, str], ...], kinds.PATHS, "for each variable the path of its value in the JSON of the reply"
     ] = ()
     goto: Goto
     on_error: OnError = None
     on_timeout: Annotated[
-        str | None, BRANCH, "the next node where the reply comes too late; without it, that of `on_error`"
+        str | None, kinds.BRANCH, "the next node where the reply comes too late; without it, that of `on_error`"
     ] = None
 
 
@@ -272,25 +250,25 @@ class PayNode:
     name: str
     kind: Annotated[
         str,
-        one_of("collection", "disbursement", "transfer"),
+        kinds.one_of("collection", "disbursement", "transfer"),
         "`collection` (the subscriber pays), `disbursement` (is paid) or `transfer`",
     ]
-    amount: Annotated[Expression, EXPRESSION, "an expression, in shillings"]
-    phone_number: Annotated[Expression, EXPRESSION, "an expression: who pays or is paid"]
-    to_phone_number: Annotated[Expression | None, RECEIVER, "of a transfer: an expression, who receives"]
-    account: AccountOf = MAIN_ACCOUNT
+    amount: Annotated[Expression, kinds.EXPRESSION, "an expression, in shillings"]
+    phone_number: Annotated[Expression, kinds.EXPRESSION, "an expression: who pays or is paid"]
+    to_phone_number: Annotated[Expression | None, kinds.RECEIVER, "of a transfer: an expression, who receives"]
+    account: AccountOf = kinds.MAIN_ACCOUNT
     description: Annotated[
         Template | None,
-        TEMPLATE,
+        kinds.TEMPLATE,
         "what the payment is for, one text for all languages; it may show variables, and is cut at 200 characters",
     ] = None
     metadata: Annotated[
         tuple[tuple[str, Template], ...],
-        METADATA,
+        kinds.METADATA,
         "up to ten names, each with a text that may show variables; cut at 200 characters each",
     ] = ()
-    accepted: Annotated[str, BRANCH, "the node or last screen when the payment was created"]
-    rejected: Annotated[str, BRANCH, "the node or last screen when it was refused"]
+    accepted: Annotated[str, kinds.BRANCH, "the node or last screen when the payment was created"]
+    rejected: Annotated[str, kinds.BRANCH, "the node or last screen when it was refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,22 +278,22 @@ class PinNode:
     name: str
     mode: Annotated[
         str,
-        one_of("choose", "ask", "change"),
+        kinds.one_of("choose", "ask", "change"),
         "`choose` (a new one, typed twice), `ask` (goes on with the right one only) or `change` (the right one, then a "
         "new one twice)",
     ]
-    text: Annotated[LocalizedText, TEXT, "the text of the first screen; the others have built-in texts"]
+    text: Annotated[LocalizedText, kinds.TEXT, "the text of the first screen; the others have built-in texts"]
     goto: Goto
-    tries: Annotated[int, whole(1, 10), "how many wrong PINs lock the number, 1 to 10, default 3"] = 3
-    length: Annotated[int, whole(4, 6), "how many digits the PIN has, 4 to 6, default 4"] = 4
+    tries: Annotated[int, kinds.whole(1, 10), "how many wrong PINs lock the number, 1 to 10, default 3"] = 3
+    length: Annotated[int, kinds.whole(4, 6), "how many digits the PIN has, 4 to 6, default 4"] = 4
     locked: Annotated[
         str | None,
-        BRANCH,
+        kinds.BRANCH,
         "the node or last screen of a locked number, and in `choose` of one that has a PIN; `ask` and `change` need it",
     ] = None
     missing: Annotated[
         str | None,
-        BRANCH,
+        kinds.BRANCH,
         "of `ask` and `change`: the node or last screen of a number without a PIN; without it, the polite last screen",
     ] = None
 
@@ -330,8 +308,10 @@ class HandoverNode:
     """Your server writes the screens from here on."""
 
     name: str
-    url: Annotated[str, STRING, "the address of your server on an allowed host"]
-    protocol: Annotated[str, one_of("neutral", "africastalking"), "`neutral` (default) or `africastalking`"] = "neutral"
+    url: Annotated[str, kinds.STRING, "the address of your server on an allowed host"]
+    protocol: Annotated[str, kinds.one_of("neutral", "africastalking"), "`neutral` (default) or `africastalking`"] = (
+        "neutral"
+    )
     on_error: OnError = None
 
 
@@ -340,7 +320,7 @@ class EndNode:
     """The last screen."""
 
     name: str
-    text: Annotated[LocalizedText, TEXT, "the text of the last screen"]
+    text: Annotated[LocalizedText, kinds.TEXT, "the text of the last screen"]
 
 
 ActionNode = BalanceNode | LookupNameNode | HttpNode | PayNode | SmsNode | HandoverNode
@@ -384,5 +364,5 @@ def read_node(name: str, raw: Any, reading: DocumentReading) -> Node | None:
     if kind is None:
         fields.refuse_misspelt("type")
         return None
-    node: Node = read_object(kind, fields, name=name)
+    node: Node = kinds.read_object(kind, fields, name=name)
     return node if len(reading.problems) == before else None

@@ -8,16 +8,8 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
+from ussd_server.menus.document import nodes
 from ussd_server.menus.document.expressions import Scope
-from ussd_server.menus.document.nodes import (
-    ActionNode,
-    BalanceNode,
-    HandoverNode,
-    HttpNode,
-    LookupNameNode,
-    PayNode,
-    SmsNode,
-)
 from ussd_server.menus.document.templates import Template
 from ussd_server.menus.text import drop_controls, transliterate
 from ussd_server.values import PHONE_NUMBER
@@ -175,28 +167,28 @@ class Failed:
 ActionOutcome = Paid | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | PinChecked | Failed
 
 
-def action_of(node: ActionNode, scope: Scope, language: str, confirmation: str | None) -> MenuAction | None:
+def action_of(node: nodes.ActionNode, scope: Scope, language: str, confirmation: str | None) -> MenuAction | None:
     """Return the action of a node, or None when its values are not valid. A payment needs a `confirmation`."""
     match node:
-        case PayNode():
+        case nodes.PayNode():
             return _payment(node, scope, confirmation)
-        case BalanceNode():
+        case nodes.BalanceNode():
             account = _account(node.of.value(scope))
             return BalanceAction(node.name, account) if account else None
-        case LookupNameNode():
+        case nodes.LookupNameNode():
             number = _phone_number(node.of.value(scope))
             return LookupNameAction(node.name, number) if number else None
-        case SmsNode():
+        case nodes.SmsNode():
             number, text = _phone_number(node.to.value(scope)), node.text.in_language(language).shown(scope)
             return SmsAction(node.name, number, transliterate(text)) if number and text.strip() else None
-        case HttpNode():
+        case nodes.HttpNode():
             headers = tuple((name, value.filled(scope)) for name, value in node.headers)
             url = node.url.filled(scope, lambda value: quote(value, safe=""))
             return HttpAction(node.name, node.method, url, headers, _body(node.body, scope), node.timeout_ms)
     return handover_action(node, ())
 
 
-def _payment(node: PayNode, scope: Scope, confirmation: str | None) -> PayAction | None:
+def _payment(node: nodes.PayNode, scope: Scope, confirmation: str | None) -> PayAction | None:
     amount = node.amount.value(scope)
     phone_number = _phone_number(node.phone_number.value(scope))
     to_phone_number = _phone_number(node.to_phone_number.value(scope)) if node.to_phone_number else None
@@ -243,17 +235,17 @@ def _body(body: Any, scope: Scope) -> Any:
     return body
 
 
-def failure_target(node: ActionNode, *, timed_out: bool = False) -> str | None:
+def failure_target(node: nodes.ActionNode, *, timed_out: bool = False) -> str | None:
     """Return the next node after a failed action; None when the menu has none."""
-    if isinstance(node, PayNode):
+    if isinstance(node, nodes.PayNode):
         return node.rejected
-    if isinstance(node, SmsNode):
+    if isinstance(node, nodes.SmsNode):
         return node.goto
-    if isinstance(node, HttpNode) and timed_out and node.on_timeout is not None:
+    if isinstance(node, nodes.HttpNode) and timed_out and node.on_timeout is not None:
         return node.on_timeout
     return node.on_error
 
 
-def handover_action(node: HandoverNode, entries: tuple[str, ...]) -> HandoverAction:
+def handover_action(node: nodes.HandoverNode, entries: tuple[str, ...]) -> HandoverAction:
     """Return the action for one step of a handover, with all entries since it began."""
     return HandoverAction(node.name, node.url, node.protocol, entries[-1] if entries else "", "*".join(entries))

@@ -6,24 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from ussd_server.menus.document import nodes
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Assignments, Scope
-from ussd_server.menus.document.nodes import (
-    ActionNode,
-    ConfirmNode,
-    EndNode,
-    HandoverNode,
-    InputNode,
-    ListNode,
-    MenuNode,
-    Node,
-    Option,
-    PayNode,
-    PinNode,
-    RouterNode,
-    ScreenNode,
-    SetNode,
-)
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import EVERY_PROVIDER, ProviderStates
 from ussd_server.menus.engine.actions import MenuAction, PinAction, action_of, failure_target
@@ -69,11 +54,11 @@ class LiveValues:
         """Return a text with its values."""
         return text.in_language(language).shown(self.scope)
 
-    def options(self, node: MenuNode) -> Sequence[Option]:
+    def options(self, node: nodes.MenuNode) -> Sequence[nodes.Option]:
         """Return the options whose condition holds."""
         return [option for option in node.options if option.when is None or option.when.is_true(self.scope)]
 
-    def labels(self, node: ListNode, language: str) -> Sequence[str]:
+    def labels(self, node: nodes.ListNode, language: str) -> Sequence[str]:
         """Return the label of every item."""
         template = node.label.in_language(language)
         return [template.shown({**self.scope, "item": item}) for item in items_of(node, self.scope)]
@@ -202,17 +187,17 @@ class Navigator:
             match node:
                 case None:
                     break
-                case RouterNode():
+                case nodes.RouterNode():
                     scope = state.scope()
                     target = next((goto for when, goto in node.cases if when.is_true(scope)), node.otherwise)
-                case SetNode():
+                case nodes.SetNode():
                     state, target = self.assign(state, node.values), node.goto
-                case ListNode(empty=str(empty)) if not items_of(node, state.scope()):
+                case nodes.ListNode(empty=str(empty)) if not items_of(node, state.scope()):
                     target = empty
-                case PinNode():
+                case nodes.PinNode():
                     look = PinAction(node.name, "look", node.mode, node.tries)
                     return Turn(_state_during(state, node, hops), action=look)
-                case _ if isinstance(node, ActionNode):
+                case _ if isinstance(node, nodes.ActionNode):
                     action = action_of(node, state.scope(), state.language, state.confirmation)
                     if action is not None:
                         return Turn(_state_during(state, node, hops), action=action)
@@ -241,7 +226,7 @@ class Navigator:
             node = self.document.nodes[name]
         return self.show(replace(self.stand_at(replace(state, back=tuple(back)), node), page=page))
 
-    def stand_at(self, state: State, node: Node) -> State:
+    def stand_at(self, state: State, node: nodes.Node) -> State:
         """Return the state on arrival at the screen of `node`.
 
         The start clears the stack for back. A screen that is already on the stack is popped to, so that going back
@@ -251,8 +236,8 @@ class Navigator:
         names = [name for name, _ in state.back]
         back = () if node.name == self.document.start else state.back
         visits = state.confirm_visits
-        confirmation = state.confirmation if _is_secret(node) or isinstance(node, PinNode) else None
-        if isinstance(node, ConfirmNode):
+        confirmation = state.confirmation if _is_secret(node) or isinstance(node, nodes.PinNode) else None
+        if isinstance(node, nodes.ConfirmNode):
             visits += 1
             confirmation = f"{node.name}#{visits}"
         return replace(
@@ -276,14 +261,14 @@ class Navigator:
         node = self.document.nodes[state.node]
         pages = self.pages(state, node, notice)
         page = min(state.page, len(pages) - 1)
-        ends = isinstance(node, EndNode)
+        ends = isinstance(node, nodes.EndNode)
         screen = Screen(pages[page], state.node, state.language, page, ends)
         return Turn(state if state.page == page else replace(state, page=page), screen)
 
-    def pages(self, state: State, node: Node, notice: str = "") -> list[str]:
+    def pages(self, state: State, node: nodes.Node, notice: str = "") -> list[str]:
         """Return all pages of a node that has a screen."""
-        assert isinstance(node, ScreenNode)
-        budget, has_back = self.budget(state), bool(state.back) and not isinstance(node, EndNode)
+        assert isinstance(node, nodes.ScreenNode)
+        budget, has_back = self.budget(state), bool(state.back) and not isinstance(node, nodes.EndNode)
         place = (node.name, state.language, self.channel.transliterates, has_back, budget)
         if not notice and place in self.document.page_cache:
             return self.document.page_cache[place]
@@ -333,20 +318,20 @@ class Navigator:
             kept[name] = converted
 
 
-def _is_secret(node: Node) -> bool:
-    return isinstance(node, InputNode) and node.secret
+def _is_secret(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.InputNode) and node.secret
 
 
-def _kept_at(node: Node, entered: Mapping[str, Any]) -> Mapping[str, Any]:
+def _kept_at(node: nodes.Node, entered: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the secret entries that a screen may compare: a menu all, a secret entry the one of this step."""
-    if isinstance(node, MenuNode):
+    if isinstance(node, nodes.MenuNode):
         return entered
     if _is_secret(node):
         return {name: value for name, value in entered.items() if not isinstance(value, KeptSecret)}
     return {}
 
 
-def _state_during(state: State, node: ActionNode | PinNode, hops: int) -> State:
+def _state_during(state: State, node: nodes.ActionNode | nodes.PinNode, hops: int) -> State:
     """Return the state during an action, without the values that only this action may use."""
     return replace(
         state,
@@ -354,6 +339,6 @@ def _state_during(state: State, node: ActionNode | PinNode, hops: int) -> State:
         hops=hops,
         secrets={},
         kept={},
-        confirmation=None if isinstance(node, PayNode) else state.confirmation,
-        handover_entries=() if isinstance(node, HandoverNode) else None,
+        confirmation=None if isinstance(node, nodes.PayNode) else state.confirmation,
+        handover_entries=() if isinstance(node, nodes.HandoverNode) else None,
     )

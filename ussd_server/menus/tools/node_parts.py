@@ -6,22 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
+from ussd_server.menus.document import nodes
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Expression, Name
 from ussd_server.menus.document.kinds import BRANCH, NODE, declared
-from ussd_server.menus.document.nodes import (
-    BalanceNode,
-    Case,
-    EndNode,
-    HttpNode,
-    InputNode,
-    ListNode,
-    LookupNameNode,
-    MenuNode,
-    Node,
-    RouterNode,
-    SetNode,
-)
 from ussd_server.menus.document.templates import LocalizedText, Template
 
 Path = tuple[str, ...]
@@ -45,13 +33,13 @@ class Change(NamedTuple):
     value: Expression | None = None
 
 
-def exits(node: Node) -> Iterator[Exit]:
+def exits(node: nodes.Node) -> Iterator[Exit]:
     """Yield every exit of a node."""
     match node:
-        case MenuNode():
+        case nodes.MenuNode():
             for number, option in enumerate(node.options, start=1):
                 yield Exit(option.key, option.goto, ("options", str(number), "goto"))
-        case RouterNode():
+        case nodes.RouterNode():
             for number, case in enumerate(node.cases, start=1):
                 yield Exit(case.when.source, case.goto, ("cases", str(number), "goto"))
     for field in declared(type(node)):
@@ -69,9 +57,9 @@ def parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, LocalizedText | T
     elif isinstance(value, Mapping):
         for name, each in value.items():
             yield from parts(each, (*path, name))
-    elif is_dataclass(value) or isinstance(value, Case):
+    elif is_dataclass(value) or isinstance(value, nodes.Case):
         for field in declared(type(value)):
-            name = "end" if isinstance(value, EndNode) and "." in value.name else field.name
+            name = "end" if isinstance(value, nodes.EndNode) and "." in value.name else field.name
             yield from parts(getattr(value, field.attribute), (*path, name))
     elif isinstance(value, list | tuple):
         for number, each in enumerate(value, start=1):
@@ -82,17 +70,17 @@ def parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, LocalizedText | T
                     yield from parts(each, (*path, str(number)))
 
 
-def texts(node: Node) -> Iterator[tuple[Path, LocalizedText]]:
+def texts(node: nodes.Node) -> Iterator[tuple[Path, LocalizedText]]:
     """Yield every text in a node with its path in the document."""
     yield from ((path, part) for path, part in parts(node) if isinstance(part, LocalizedText))
 
 
-def expressions(node: Node) -> Iterator[tuple[Path, Expression]]:
+def expressions(node: nodes.Node) -> Iterator[tuple[Path, Expression]]:
     """Yield every expression in a node with its path in the document."""
     yield from ((path, part) for path, part in parts(node) if isinstance(part, Expression))
 
 
-def names_in(node: Node) -> Iterator[tuple[Path, Name]]:
+def names_in(node: nodes.Node) -> Iterator[tuple[Path, Name]]:
     """Yield every variable that a node reads, with the path of the expression or text that reads it."""
     for path, part in parts(node):
         if isinstance(part, LocalizedText):
@@ -102,20 +90,20 @@ def names_in(node: Node) -> Iterator[tuple[Path, Name]]:
             yield from ((path, name) for name in part.names)
 
 
-def changes(node: Node) -> Iterator[Change]:
+def changes(node: nodes.Node) -> Iterator[Change]:
     """Yield the variables that a node may change."""
     match node:
-        case MenuNode():
+        case nodes.MenuNode():
             for number, option in enumerate(node.options, start=1):
                 place = ("options", str(number), "set")
                 yield from (Change(var, (*place, var), value) for var, value in option.set)
-        case SetNode():
+        case nodes.SetNode():
             yield from (Change(var, ("values", var), value) for var, value in node.values)
-        case HttpNode():
+        case nodes.HttpNode():
             yield from (Change(var, ("map", var)) for var, _ in node.map)
-        case ListNode(var=str(var)):
+        case nodes.ListNode(var=str(var)):
             yield Change(var, ("var",), node.value)
-        case InputNode() | BalanceNode() | LookupNameNode():
+        case nodes.InputNode() | nodes.BalanceNode() | nodes.LookupNameNode():
             yield Change(node.var, ("var",))
 
 

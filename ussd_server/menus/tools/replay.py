@@ -12,26 +12,7 @@ from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Name
 from ussd_server.menus.document.nodes import InputNode, PinNode, ScreenNode
 from ussd_server.menus.document.templates import Template
-from ussd_server.menus.engine.actions import (
-    ActionOutcome,
-    Answered,
-    BalanceAction,
-    BalanceFound,
-    Failed,
-    HandedOver,
-    HandoverAction,
-    HttpAction,
-    LookupNameAction,
-    MenuAction,
-    NameFound,
-    Paid,
-    PayAction,
-    PinAction,
-    PinChecked,
-    PinVerdict,
-    SmsAction,
-    SmsQueued,
-)
+from ussd_server.menus.engine import actions
 from ussd_server.menus.engine.engine import enter, enter_masked, finish, start
 from ussd_server.menus.engine.navigator import MASK, DisplayOptions, SessionFacts, State, Turn
 from ussd_server.menus.phrases import PHRASES, phrase
@@ -117,7 +98,7 @@ class _Replayer:
         self._draft, self._past, self._first = draft, past, first
         self._values = _values_shown(past)
         self._state: State | None = None
-        self._checked: PinChecked | None = None
+        self._checked: actions.PinChecked | None = None
 
     def step(self, number: int) -> Turn:
         """Answer the entry of a turn; the first turn dials."""
@@ -154,23 +135,24 @@ class _Replayer:
         turns = []
         for entry in (first, other, "0" * node.length, ""):
             entered = enter(self._draft, state, entry, past.channel)
-            for checked in _possible_checks(node) if entered.action is not None else (PinChecked(PinVerdict.RIGHT),):
+            known = [actions.PinChecked(actions.PinVerdict.RIGHT)]
+            for checked in known if entered.action is None else _possible_checks(node):
                 self._checked = checked
                 turns.append(self._finished(entered, number))
         self._checked = None
         shown = past.turns[number].screen
         return next((turn for turn in turns if turn.screen is not None and turn.screen.text == shown), turns[0])
 
-    def _judgement(self, action: PinAction, turn: PastTurn) -> PinChecked:
+    def _judgement(self, action: actions.PinAction, turn: PastTurn) -> actions.PinChecked:
         """Return what became of a PIN that was typed, or what was found when the node was reached."""
         if action.act != "look" and self._checked is not None:
             return self._checked
         node: Any = self._draft.nodes[action.node]
         if turn.node != action.node and turn.node == node.locked:
-            return PinChecked(PinVerdict.LOCKED)
+            return actions.PinChecked(actions.PinVerdict.LOCKED)
         if turn.node != action.node and turn.node == node.missing:
-            return PinChecked(PinVerdict.MISSING)
-        return PinChecked(PinVerdict.OPEN)
+            return actions.PinChecked(actions.PinVerdict.MISSING)
+        return actions.PinChecked(actions.PinVerdict.OPEN)
 
     def _finished(self, turn: Turn, number: int) -> Turn:
         return finish(self._draft, turn, lambda action: self._outcome(action, number), self._past.channel)
@@ -190,29 +172,29 @@ class _Replayer:
         node = self._draft.nodes[state.node]
         return isinstance(node, InputNode) and node.secret
 
-    def _outcome(self, action: MenuAction, number: int) -> ActionOutcome:
+    def _outcome(self, action: actions.MenuAction, number: int) -> actions.ActionOutcome:
         """Return what the transcript shows of an action; nothing is paid, called or looked up."""
         turn = self._past.turns[number]
         node: Any = self._draft.nodes[action.node]
         failed_to = getattr(node, "on_error", None)
         if failed_to is not None and turn.node == failed_to != getattr(node, "goto", None):
-            return Failed()
+            return actions.Failed()
         match action:
-            case PayAction():
-                return Paid(accepted=self._past.has_paid and turn.node != node.rejected)
-            case BalanceAction():
-                return BalanceFound(100 * _whole(self._values.get(node.var)))
-            case LookupNameAction():
+            case actions.PayAction():
+                return actions.Paid(accepted=self._past.has_paid and turn.node != node.rejected)
+            case actions.BalanceAction():
+                return actions.BalanceFound(100 * _whole(self._values.get(node.var)))
+            case actions.LookupNameAction():
                 name = self._values.get(node.var)
-                return Failed() if name is None else NameFound(str(name))
-            case PinAction():
+                return actions.Failed() if name is None else actions.NameFound(str(name))
+            case actions.PinAction():
                 return self._judgement(action, turn)
-            case SmsAction():
-                return SmsQueued()
-            case HandoverAction():
-                return HandedOver(turn.screen, turn.ends)
-            case HttpAction():
-                return Answered(_reply([(path, self._values.get(var)) for var, path in node.map]))
+            case actions.SmsAction():
+                return actions.SmsQueued()
+            case actions.HandoverAction():
+                return actions.HandedOver(turn.screen, turn.ends)
+            case actions.HttpAction():
+                return actions.Answered(_reply([(path, self._values.get(var)) for var, path in node.map]))
 
 
 def _first_menu_turn(turns: Sequence[PastTurn]) -> int:
@@ -276,11 +258,11 @@ def _unfiltered(text: str, filters: tuple[str, ...]) -> Any:
     return text
 
 
-def _possible_checks(node: PinNode) -> list[PinChecked]:
+def _possible_checks(node: PinNode) -> list[actions.PinChecked]:
     """Return everything that may become of a PIN that is checked or kept."""
-    wrong = [PinChecked(PinVerdict.WRONG, left) for left in range(1, node.tries)]
-    others = (PinVerdict.RIGHT, PinVerdict.LOCKED, PinVerdict.MISSING)
-    return [*(PinChecked(verdict) for verdict in others), *wrong]
+    wrong = [actions.PinChecked(actions.PinVerdict.WRONG, left) for left in range(1, node.tries)]
+    others = (actions.PinVerdict.RIGHT, actions.PinVerdict.LOCKED, actions.PinVerdict.MISSING)
+    return [*(actions.PinChecked(verdict) for verdict in others), *wrong]
 
 
 def _whole(value: Any) -> int:

@@ -6,24 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
+from ussd_server.menus.document import kinds
 from ussd_server.menus.document.bounds import MAX_SCRIPTS
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.fields import DocumentFields, DocumentReading
 from ussd_server.menus.document.findings import Finding, error
-from ussd_server.menus.document.kinds import (
-    ANYTHING,
-    BOOLEAN,
-    LANGUAGE,
-    STRING,
-    Kind,
-    listed,
-    object_schema,
-    one_of,
-    part,
-    read_object,
-    record,
-    whole,
-)
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.tools.simulator import Simulator, World
 from ussd_server.values import PHONE_NUMBER
@@ -59,11 +46,13 @@ def _transaction(fields: DocumentFields, name: str) -> str | dict[str, Any]:
     return fields.string(name, choices=("none",)) if isinstance(fields.value(name), str) else fields.entries(name)
 
 
-_WORD = Kind({"type": "string"}, _word)
-_PHONE_NUMBER = Kind({"type": "string", "pattern": f"^{PHONE_NUMBER.pattern}$"}, _phone_number)
-_DIALLED = Kind({"type": ["string", "integer"]}, _dialled)
-_TRANSACTION = Kind({"anyOf": [one_of("none").schema, {"type": "object"}]}, _transaction)
-_NAME = Kind(STRING.schema, lambda script, name: script.string(name, f"script {script.path[-1]}"), reads_absent=True)
+_WORD = kinds.Kind({"type": "string"}, _word)
+_PHONE_NUMBER = kinds.Kind({"type": "string", "pattern": f"^{PHONE_NUMBER.pattern}$"}, _phone_number)
+_DIALLED = kinds.Kind({"type": ["string", "integer"]}, _dialled)
+_TRANSACTION = kinds.Kind({"anyOf": [kinds.one_of("none").schema, {"type": "object"}]}, _transaction)
+_NAME = kinds.Kind(
+    kinds.STRING.schema, lambda script, name: script.string(name, f"script {script.path[-1]}"), reads_absent=True
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +60,8 @@ class ScriptDial:
     """The phone number and the code of a script's call."""
 
     phone: Annotated[str, _PHONE_NUMBER, "the number of the subscriber"]
-    code: Annotated[str, STRING, "the code that is dialled"]
-    network: Annotated[str, STRING, "the network code"] = "unknown"
+    code: Annotated[str, kinds.STRING, "the code that is dialled"]
+    network: Annotated[str, kinds.STRING, "the network code"] = "unknown"
     text: Annotated[str, _DIALLED, "entries that are dialled with the code, joined by `*`"] = ""
 
 
@@ -81,15 +70,15 @@ class ScriptStep:
     """One step of a script: at most one act, then the expected screen."""
 
     send: Annotated[str | None, _WORD, "an entry"] = None
-    retry: Annotated[bool, BOOLEAN, "`true`: the step before arrives again"] = False
-    redial: Annotated[bool, BOOLEAN, "`true`: the subscriber hangs up and dials again"] = False
-    wait: Annotated[int, whole(0, MAX_WAIT_SECONDS), "seconds that pass"] = 0
+    retry: Annotated[bool, kinds.BOOLEAN, "`true`: the step before arrives again"] = False
+    redial: Annotated[bool, kinds.BOOLEAN, "`true`: the subscriber hangs up and dials again"] = False
+    wait: Annotated[int, kinds.whole(0, MAX_WAIT_SECONDS), "seconds that pass"] = 0
     expect: Annotated[str | None, _WORD, "a part of the screen after it"] = None
-    end: Annotated[bool | None, BOOLEAN, "whether the session is over after it"] = None
+    end: Annotated[bool | None, kinds.BOOLEAN, "whether the session is over after it"] = None
 
 
 def _step(fields: DocumentFields) -> ScriptStep:
-    step = read_object(ScriptStep, fields)
+    step = kinds.read_object(ScriptStep, fields)
     if (step.send is not None) + step.retry + step.redial + ((step.wait or 0) > 0) > 1:
         fields.refuse(f"`{fields.place}` has more than one of send, retry, wait and redial; write one step for each")
     return step
@@ -100,9 +89,9 @@ class ScriptOutcome:
     """Conditions that must hold after a script."""
 
     transaction: Annotated[str | dict[str, Any] | None, _TRANSACTION, "`none`, or fields of the last payment"] = None
-    node: Annotated[str | None, STRING, "the last node"] = None
-    language: Annotated[str | None, STRING, "the language of the subscriber"] = None
-    vars: Annotated[Mapping[str, Any], ANYTHING, "values of variables"] = field(default_factory=dict)
+    node: Annotated[str | None, kinds.STRING, "the last node"] = None
+    language: Annotated[str | None, kinds.STRING, "the language of the subscriber"] = None
+    vars: Annotated[Mapping[str, Any], kinds.ANYTHING, "values of variables"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +100,15 @@ class Script:
 
     number: int
     name: Annotated[str, _NAME, "the name in findings"]
-    language: Annotated[str | None, LANGUAGE, "the language of the subscriber"] = None
-    dial: Annotated[ScriptDial, record(ScriptDial), "who dials what"]
-    world: Annotated[World, part(World), "what the menu finds outside"] = field(default_factory=World)
+    language: Annotated[str | None, kinds.LANGUAGE, "the language of the subscriber"] = None
+    dial: Annotated[ScriptDial, kinds.record(ScriptDial), "who dials what"]
+    world: Annotated[World, kinds.part(World), "what the menu finds outside"] = field(default_factory=World)
     steps: Annotated[
         tuple[ScriptStep, ...],
-        listed(_step, object_schema(ScriptStep), MAX_STEPS, 1),
+        kinds.listed(_step, kinds.object_schema(ScriptStep), MAX_STEPS, 1),
         "the entries, and what the screens must show",
     ]
-    after: Annotated[ScriptOutcome, part(ScriptOutcome), "what must be true at the end"] = field(
+    after: Annotated[ScriptOutcome, kinds.part(ScriptOutcome), "what must be true at the end"] = field(
         default_factory=ScriptOutcome
     )
 
@@ -151,7 +140,7 @@ def read_script(document: Document, raw: Any, number: int) -> tuple[Script | Non
     """Read one script; None when it cannot be read: the findings say why."""
     reading = DocumentReading(document.languages, document.default_language)
     fields = DocumentFields(raw, reading, ("scripts", str(number)))
-    script = read_object(Script, fields, number=number)
+    script = kinds.read_object(Script, fields, number=number)
     if not script.steps:
         fields.refuse(f"a script has 1 to {MAX_STEPS} steps")
     if problems := [*reading.problems, *reading.complaints]:

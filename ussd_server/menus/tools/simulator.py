@@ -9,26 +9,7 @@ from typing import Annotated, Any
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.kinds import ANYTHING, one_of
-from ussd_server.menus.engine.actions import (
-    ActionOutcome,
-    Answered,
-    BalanceAction,
-    BalanceFound,
-    Failed,
-    HandedOver,
-    HandoverAction,
-    HttpAction,
-    LookupNameAction,
-    MenuAction,
-    NameFound,
-    Paid,
-    PayAction,
-    PinAction,
-    PinChecked,
-    PinVerdict,
-    SmsAction,
-    SmsQueued,
-)
+from ussd_server.menus.engine import actions
 from ussd_server.menus.engine.engine import enter, finish, start
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts, State, Turn
 from ussd_server.menus.engine.resumption import announce, reopen
@@ -152,55 +133,55 @@ class Simulator:
         self.language = turn.language_chosen or self.language
         self.state, self.screen = turn.state, turn.screen
 
-    def _execute(self, action: MenuAction) -> ActionOutcome:
-        if isinstance(action, HttpAction | HandoverAction) and action.node not in self.world.answers:
+    def _execute(self, action: actions.MenuAction) -> actions.ActionOutcome:
+        if isinstance(action, actions.HttpAction | actions.HandoverAction) and action.node not in self.world.answers:
             self.unanswered.append(action.node)
         match action:
-            case PayAction():
+            case actions.PayAction():
                 return self._pay(action)
-            case BalanceAction(account=account):
-                return BalanceFound(_cents(self.world.balances.get(account, 0)))
-            case LookupNameAction(phone_number=phone_number):
+            case actions.BalanceAction(account=account):
+                return actions.BalanceFound(_cents(self.world.balances.get(account, 0)))
+            case actions.LookupNameAction(phone_number=phone_number):
                 name = self.world.names.get(phone_number)
-                return Failed() if name is None else NameFound(str(name))
-            case PinAction():
+                return actions.Failed() if name is None else actions.NameFound(str(name))
+            case actions.PinAction():
                 return self._judge_pin(action)
-            case SmsAction():
-                return SmsQueued()
-            case HttpAction(node=node):
+            case actions.SmsAction():
+                return actions.SmsQueued()
+            case actions.HttpAction(node=node):
                 reply = self.world.answers.get(node, "error")
-                return Failed(reply == "timeout") if reply in ("error", "timeout") else Answered(reply)
-            case HandoverAction(node=node):
+                return actions.Failed(reply == "timeout") if reply in ("error", "timeout") else actions.Answered(reply)
+            case actions.HandoverAction(node=node):
                 reply = self.world.answers.get(node)
                 if isinstance(reply, Mapping):
-                    return HandedOver(str(reply.get("text", "")), bool(reply.get("ends", True)))
-                return Failed()
+                    return actions.HandedOver(str(reply.get("text", "")), bool(reply.get("ends", True)))
+                return actions.Failed()
 
-    def _judge_pin(self, action: PinAction) -> PinChecked:
+    def _judge_pin(self, action: actions.PinAction) -> actions.PinChecked:
         number = self.facts.phone_number
         kept = self._pins.get(number)
         if action.mode == "choose" and kept is None:
             if action.act == "look":
-                return PinChecked(PinVerdict.OPEN)
+                return actions.PinChecked(actions.PinVerdict.OPEN)
         elif kept is None:
-            return PinChecked(PinVerdict.MISSING)
+            return actions.PinChecked(actions.PinVerdict.MISSING)
         elif self._is_locked or action.mode == "choose":
-            return PinChecked(PinVerdict.LOCKED)
+            return actions.PinChecked(actions.PinVerdict.LOCKED)
         if action.act == "look":
-            return PinChecked(PinVerdict.OPEN)
+            return actions.PinChecked(actions.PinVerdict.OPEN)
         if action.act == "new":
             self._pins[number] = action.pin
         elif action.pin != kept:
             self._wrong_pins += 1
             self._is_locked = self._wrong_pins >= action.tries
-            verdict = PinVerdict.LOCKED if self._is_locked else PinVerdict.WRONG
-            return PinChecked(verdict, action.tries - self._wrong_pins)
+            verdict = actions.PinVerdict.LOCKED if self._is_locked else actions.PinVerdict.WRONG
+            return actions.PinChecked(verdict, action.tries - self._wrong_pins)
         self._wrong_pins = 0
-        return PinChecked(PinVerdict.RIGHT)
+        return actions.PinChecked(actions.PinVerdict.RIGHT)
 
-    def _pay(self, action: PayAction) -> ActionOutcome:
+    def _pay(self, action: actions.PayAction) -> actions.ActionOutcome:
         if self.world.payments == "rejected":
-            return Paid(accepted=False)
+            return actions.Paid(accepted=False)
         self._paid_cents = action.amount_cents
         self.payments[self._session.session_id, action.confirmation] = {
             "status": "pending",
@@ -212,7 +193,7 @@ class Simulator:
             "description": action.description,
             "metadata": action.metadata,
         }
-        return Paid(accepted=True)
+        return actions.Paid(accepted=True)
 
 
 def _cents(shillings: Any) -> int:

@@ -6,17 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ussd_server.menus.document import nodes
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.nodes import (
-    ConfirmNode,
-    EndNode,
-    HandoverNode,
-    InputNode,
-    ListNode,
-    PinNode,
-    ScreenNode,
-    kind_of,
-)
 from ussd_server.menus.engine.engine import asks_secret
 from ussd_server.menus.engine.navigator import DisplayOptions, Navigator, SessionFacts, State
 from ussd_server.menus.engine.resumption import TO_MENU
@@ -138,7 +129,7 @@ def seen_screen(
         text=screen.text,
         ends=screen.ends,
         node=screen.node,
-        node_type=kind_of(document.nodes[screen.node]),
+        node_type=nodes.kind_of(document.nodes[screen.node]),
         language=screen.language,
         network=network,
         used=size.units,
@@ -154,7 +145,7 @@ def seen_screen(
 
 def _name_of(document: Document, state: State) -> str:
     node = document.nodes[state.node]
-    return node.var if isinstance(node, InputNode) else state.node
+    return node.var if isinstance(node, nodes.InputNode) else state.node
 
 
 def _seen(simulator: Simulator, act: Act) -> WalkScreen:
@@ -173,28 +164,28 @@ def next_keys(document: Document, state: State, channel: DisplayOptions) -> tupl
         return (Choice("1", label("yes", language), state.node), again)
     if state.interlude is not None:
         return (Choice(TO_MENU, phrase("menu", language), document.start),)
-    if isinstance(node, EndNode):
+    if isinstance(node, nodes.EndNode):
         return ()
-    if isinstance(node, HandoverNode):
+    if isinstance(node, nodes.HandoverNode):
         return (Choice("", node.url, state.node),)
-    if not isinstance(node, ScreenNode):
+    if not isinstance(node, nodes.ScreenNode):
         return ()
     navigation = _navigation(document, state, node, channel)
-    if isinstance(node, PinNode):
+    if isinstance(node, nodes.PinNode):
         return (Choice("", "PIN", node.goto), *navigation)
-    if isinstance(node, InputNode):
+    if isinstance(node, nodes.InputNode):
         return (Choice("", "secret entry" if node.secret else f"vars.{node.var}", node.goto), *navigation)
     return (*choices(document, node, state.values(), language), *navigation)
 
 
-def _navigation(document: Document, state: State, node: ScreenNode, channel: DisplayOptions) -> Iterator[Choice]:
+def _navigation(document: Document, state: State, node: nodes.ScreenNode, channel: DisplayOptions) -> Iterator[Choice]:
     keys, language = document.navigation, state.language
     if state.back:
         yield Choice(keys.back, keys.label("back", language), state.back[-1][0])
         yield Choice(keys.home, phrase("home", language), document.start)
-    if isinstance(node, InputNode | PinNode | ConfirmNode):
+    if isinstance(node, nodes.InputNode | nodes.PinNode | nodes.ConfirmNode):
         return
-    if isinstance(node, ListNode) and not items_of(node, state.scope()):
+    if isinstance(node, nodes.ListNode) and not items_of(node, state.scope()):
         return
     last = len(Navigator(document, channel).pages(state, node)) - 1
     if state.page < last:

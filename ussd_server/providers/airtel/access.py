@@ -12,7 +12,7 @@ from ussd_server.providers.settings import SettingsReader
 
 Version = Literal["v1", "v2"]
 
-# Airtel wants no enquiry sooner than three minutes after the request.
+# Airtel wants no status query sooner than three minutes after the request.
 AIRTEL_SCHEDULE = PollingSchedule(
     delays=(180.0, 60.0, 60.0, 120.0, 300.0, 600.0, 1800.0),
     not_found_means_lost_after=180.0,

@@ -12,41 +12,21 @@ from ussd_server.outbound.transport import SendState, Transport
 from ussd_server.providers.airtel.access import AirtelAccess
 from ussd_server.providers.airtel.encryption import AirtelKey, read_key
 from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.http import replies
 from ussd_server.providers.http.connection import JSON, AuthorisedConnection, Breaker, encode
 from ussd_server.providers.http.provider import HttpProvider
-from ussd_server.providers.http.replies import (
-    UNDECIDED,
-    Meaning,
-    ProviderReply,
-    Reasons,
-    Standing,
-    cents,
-    code_or_message,
-    failed,
-    full_name,
-    note,
-    parse,
-    unclear,
-    uuid_in,
-)
-from ussd_server.providers.messages import (
-    Direction,
-    Outcome,
-    PaymentOrder,
-    ProviderAnswer,
-    Registration,
-)
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, ProviderAnswer, Registration
 from ussd_server.values import with_hyphens
 
-_REASONS = Reasons(__package__)
+_REASONS = replies.Reasons(__package__)
 _NOTE_MIN_CHARACTERS = 4
 _NOTE_MAX_CHARACTERS = 60
 _KEY_LIFE_SECONDS = 600.0
 _STATED_AMOUNT = re.compile(r"\b(?:Paid|You have (?:deposited|sent)) UGX ([0-9][0-9,]{0,11}(?:\.[0-9]{1,2})?)")
 # What a reply to a query proves that has a code but no status letters.
-_OUTCOMES: dict[Meaning | None, Outcome] = {
-    Standing.NOT_FOUND: Outcome.NOT_FOUND,
-    Standing.PENDING: Outcome.PENDING,
+_OUTCOMES: dict[replies.Meaning | None, Outcome] = {
+    replies.Standing.NOT_FOUND: Outcome.NOT_FOUND,
+    replies.Standing.PENDING: Outcome.PENDING,
 }
 _LETTERS = {
     "TS": Outcome.SUCCEEDED,
@@ -80,13 +60,13 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         reply = self._authorised.get(path, time.monotonic() + timeout_seconds)
         if reply.status != 200 or reply.get("data", "currency") not in (None, self._access.currency):
             return None
-        return cents(reply.get("data", "balance"))
+        return replies.cents(reply.get("data", "balance"))
 
     def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
         """The first and last name that Airtel holds for a number."""
         path = f"/standard/v1/users/{quote(_msisdn(phone_number))}"
         reply = self._authorised.get(path, time.monotonic() + timeout_seconds)
-        name = full_name(reply.get("data", "first_name"), reply.get("data", "last_name"))
+        name = replies.full_name(reply.get("data", "first_name"), reply.get("data", "last_name"))
         if reply.status == 200 and name:
             return Registration(name, is_registered=True)
         is_unknown = _REASONS.meaning(_code(reply), Direction.DISBURSEMENT) is FailureCode.PAYEE_NOT_FOUND
@@ -94,7 +74,9 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
 
     def reference_in(self, callback: bytes) -> str | None:
         """The reference in a callback: the id that we gave the transaction."""
-        return uuid_in(ProviderReply(SendState.ANSWERED, 200, parse(callback)).get("transaction", "id"))
+        return replies.uuid_in(
+            replies.ProviderReply(SendState.ANSWERED, 200, replies.parse(callback)).get("transaction", "id")
+        )
 
     def _is_set_up_for(self, direction: Direction) -> bool:
         return direction is not Direction.DISBURSEMENT or bool(self._access.pin or self._access.encrypted_pin)
@@ -102,9 +84,9 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
     def _send(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
         """Send the payment; an id that Airtel has already is pending until a query says more."""
         if payment.direction is Direction.REFUND and not payment.original_provider_transaction_id:
-            return failed(FailureCode.PROVIDER_ERROR, "no airtel money id to refund", left_machine=False)
+            return replies.failed(FailureCode.PROVIDER_ERROR, "no airtel money id to refund", left_machine=False)
         if not self._is_set_up_for(payment.direction):
-            return failed(FailureCode.PROVIDER_CONFIG, "no PIN", left_machine=False)
+            return replies.failed(FailureCode.PROVIDER_CONFIG, "no PIN", left_machine=False)
         key = None
         if self._needs_key(payment.direction):
             key, status = self._current_key(until)
@@ -129,7 +111,7 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         encrypts = direction is Direction.DISBURSEMENT and not self._access.encrypted_pin
         return encrypts or self._access.signs(direction)
 
-    def _post(self, payment: PaymentOrder, key: AirtelKey | None, until: float) -> ProviderReply:
+    def _post(self, payment: PaymentOrder, key: AirtelKey | None, until: float) -> replies.ProviderReply:
         """Send the request that a payment needs, signed where the settings say so."""
         body = encode(self._document(payment, key))
         headers = key.signature_headers(body) if key is not None and self._access.signs(payment.direction) else {}
@@ -165,7 +147,7 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
             pin = key.encrypt((self._access.pin or "").encode())
         return {"payee": payee, "reference": reference, "pin": pin, "transaction": transaction}
 
-    def _fetch_token(self, until: float) -> ProviderReply:
+    def _fetch_token(self, until: float) -> replies.ProviderReply:
         document = {
             "client_id": self._access.client_id,
             "client_secret": self._access.client_secret,
@@ -187,7 +169,7 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         return key, reply.status
 
 
-def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
+def _answer_to_request(reply: replies.ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
     """What a reply to a request proves: a push that was sent is pending, even if its envelope says success."""
     if reply.reach is SendState.NOT_SENT:
         return ProviderAnswer(Outcome.NOT_SENT)
@@ -199,79 +181,79 @@ def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
             return ProviderAnswer(Outcome.PENDING)
         return _succeeded(reply)
     meaning = _meaning(reply, payment)
-    if meaning is Standing.DUPLICATE and payment.direction is Direction.REFUND:
+    if meaning is replies.Standing.DUPLICATE and payment.direction is Direction.REFUND:
         # Airtel refunds a payment whole, once and at once, without a query: this payment was refunded before.
         return replace(_succeeded(reply), provider_transaction_id=payment.original_provider_transaction_id)
     # Airtel may have accepted a request that ends in a 500: such a reply proves nothing.
     if isinstance(meaning, FailureCode) and reply.status < 500:
-        return failed(meaning, _shown_code(reply))
-    if meaning in (Standing.PENDING, Standing.DUPLICATE):
+        return replies.failed(meaning, _shown_code(reply))
+    if meaning in (replies.Standing.PENDING, replies.Standing.DUPLICATE):
         return ProviderAnswer(Outcome.PENDING, reason=_shown_code(reply))
     return _unclear(reply)
 
 
-def _answer_of_letters(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer | None:
+def _answer_of_letters(reply: replies.ProviderReply, payment: PaymentOrder) -> ProviderAnswer | None:
     """What the status letters prove, None without letters: the envelope is about the HTTP call only."""
     transaction_id, letters = reply.get("data", "transaction", "id"), reply.get("data", "transaction", "status")
     if reply.status != 200 or not isinstance(letters, str) or letters not in _LETTERS:
         return None
     # Airtel has been seen to answer a push with `"id": false`; an id that is there must be ours.
     if isinstance(transaction_id, str) and with_hyphens(transaction_id) != with_hyphens(payment.provider_reference):
-        return unclear(reply, "another payment", letters)
+        return replies.unclear(reply, "another payment", letters)
     outcome = _LETTERS[letters]
     if outcome is Outcome.SUCCEEDED:
         return _succeeded(reply)
     if letters == "TE":
-        return failed(FailureCode.PAYER_TIMEOUT, letters)
-    if outcome is Outcome.FAILED and _meaning(reply, payment) in UNDECIDED:
+        return replies.failed(FailureCode.PAYER_TIMEOUT, letters)
+    if outcome is Outcome.FAILED and _meaning(reply, payment) in replies.UNDECIDED:
         return ProviderAnswer(Outcome.PENDING, reason=_shown_code(reply))
     if outcome is Outcome.FAILED:
-        return failed(_REASONS.failure(_code(reply), payment.direction), _shown_code(reply))
+        return replies.failed(_REASONS.failure(_code(reply), payment.direction), _shown_code(reply))
     return _unclear(reply) if outcome is Outcome.UNKNOWN else ProviderAnswer(outcome, reason=letters)
 
 
-def _succeeded(reply: ProviderReply) -> ProviderAnswer:
-    transaction_id = code_or_message(reply.get("data", "transaction", "airtel_money_id"))
-    receipt = code_or_message(reply.get("data", "transaction", "reference_id"))
+def _succeeded(reply: replies.ProviderReply) -> ProviderAnswer:
+    transaction_id = replies.code_or_message(reply.get("data", "transaction", "airtel_money_id"))
+    receipt = replies.code_or_message(reply.get("data", "transaction", "reference_id"))
     return ProviderAnswer(
         Outcome.SUCCEEDED,
         provider_transaction_id=transaction_id or receipt or None,
         receipt=receipt or None,
         amount_cents=_amount_cents(reply),
-        reason=code_or_message(f"{reply.get('data', 'transaction', 'status')} {receipt}"),
+        reason=replies.code_or_message(f"{reply.get('data', 'transaction', 'status')} {receipt}"),
     )
 
 
-def _amount_cents(reply: ProviderReply) -> int | None:
+def _amount_cents(reply: replies.ProviderReply) -> int | None:
     """The amount that the message states, None for a message of another form: Airtel has no field for it."""
     message = reply.get("data", "transaction", "message") or reply.get("status", "message")
     stated = _STATED_AMOUNT.search(message) if isinstance(message, str) else None
-    return cents(stated[1].replace(",", "")) if stated else None
+    return replies.cents(stated[1].replace(",", "")) if stated else None
 
 
-def _code(reply: ProviderReply) -> Any:
+def _code(reply: replies.ProviderReply) -> Any:
     """The more specific of the two codes in the envelope. Airtel's router answers without an envelope."""
     return reply.get("status", "response_code") or reply.get("status", "result_code") or reply.get("status_code")
 
 
-def _meaning(reply: ProviderReply, payment: PaymentOrder) -> Meaning | None:
+def _meaning(reply: replies.ProviderReply, payment: PaymentOrder) -> replies.Meaning | None:
     return _REASONS.meaning(_code(reply), payment.direction)
 
 
-def _shown_code(reply: ProviderReply) -> str:
-    return code_or_message(_code(reply), reply.get("data", "transaction", "status"))
+def _shown_code(reply: replies.ProviderReply) -> str:
+    return replies.code_or_message(_code(reply), reply.get("data", "transaction", "status"))
 
 
-def _unclear(reply: ProviderReply) -> ProviderAnswer:
+def _unclear(reply: replies.ProviderReply) -> ProviderAnswer:
     letters = reply.get("data", "transaction", "status")
-    return unclear(
+    return replies.unclear(
         reply, letters, _code(reply), reply.get("data", "transaction", "message"), reply.get("status", "message")
     )
 
 
 def _reference(payment: PaymentOrder) -> str:
     """The note for the subscriber. Airtel takes 4 to 64 characters."""
-    text = note(payment.note, _NOTE_MAX_CHARACTERS)
+    text = replies.note(payment.note, _NOTE_MAX_CHARACTERS)
     return text if len(text) >= _NOTE_MIN_CHARACTERS else f"Payment {text}".strip()
 
 

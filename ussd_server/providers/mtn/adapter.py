@@ -10,24 +10,9 @@ from urllib.parse import quote
 
 from ussd_server.outbound.transport import SendState, Transport
 from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.http import replies
 from ussd_server.providers.http.connection import AuthorisedConnection, Breaker, ProviderConnection, encode
 from ussd_server.providers.http.provider import HttpProvider
-from ussd_server.providers.http.replies import (
-    NOT_SENT,
-    UNDECIDED,
-    Meaning,
-    ProviderReply,
-    Reasons,
-    Standing,
-    cents,
-    code_or_message,
-    failed,
-    full_name,
-    note,
-    parse,
-    unclear,
-    uuid_in,
-)
 from ussd_server.providers.messages import (
     Direction,
     Outcome,
@@ -96,9 +81,9 @@ def _read_product(reader: SettingsReader, product: str) -> MtnProduct | None:
     return MtnProduct(*map(reader.required, names)) if any(map(reader.text, names)) else None
 
 
-_REASONS = Reasons(__package__)
+_REASONS = replies.Reasons(__package__)
 _NOTE_MAX_CHARACTERS = 120
-_UNREGISTERED = (Standing.NOT_FOUND, FailureCode.PAYER_NOT_FOUND, FailureCode.PAYEE_NOT_FOUND)
+_UNREGISTERED = (replies.Standing.NOT_FOUND, FailureCode.PAYER_NOT_FOUND, FailureCode.PAYEE_NOT_FOUND)
 
 
 def _product(name: str, access: MtnAccess, keys: MtnProduct, connection: ProviderConnection) -> AuthorisedConnection:
@@ -106,7 +91,7 @@ def _product(name: str, access: MtnAccess, keys: MtnProduct, connection: Provide
     subscription = {"Ocp-Apim-Subscription-Key": keys.subscription_key}
     credentials = base64.b64encode(f"{keys.api_user}:{keys.api_key}".encode()).decode()
 
-    def fetch_token(until: float) -> ProviderReply:
+    def fetch_token(until: float) -> replies.ProviderReply:
         headers = subscription | {"Authorization": f"Basic {credentials}"}
         return connection.call("POST", f"/{name}/token/", headers, b"", until)
 
@@ -132,18 +117,18 @@ class MtnProvider(HttpProvider[MtnAccess]):
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
         """Our float on the product that serves a direction, in cents, None when it cannot be read now."""
         product = self._product(direction)
-        reply = product.get("account/balance", time.monotonic() + timeout_seconds) if product else NOT_SENT
+        reply = product.get("account/balance", time.monotonic() + timeout_seconds) if product else replies.NOT_SENT
         if reply.status != 200 or reply.get("currency") != self._access.currency:
             return None
-        return cents(reply.get("availableBalance"))
+        return replies.cents(reply.get("availableBalance"))
 
     def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
         """The given and family name that MTN holds for a number."""
         product = next(iter(self._products.values()), None)
         path = f"accountholder/msisdn/{quote(_party(phone_number))}/basicuserinfo"
-        reply = product.get(path, time.monotonic() + timeout_seconds) if product else NOT_SENT
+        reply = product.get(path, time.monotonic() + timeout_seconds) if product else replies.NOT_SENT
         if reply.status == 200:
-            name = full_name(reply.get("given_name"), reply.get("family_name"))
+            name = replies.full_name(reply.get("given_name"), reply.get("family_name"))
             return Registration(name, True if name else None)
         # A proxy that does not know the path answers 404 as well, so only MTN's own code counts.
         meaning = _REASONS.meaning(reply.get("code"), Direction.DISBURSEMENT)
@@ -151,18 +136,18 @@ class MtnProvider(HttpProvider[MtnAccess]):
 
     def reference_in(self, callback: bytes) -> str | None:
         """The reference in a callback: it carries the status body, in which we put it as `externalId`."""
-        return uuid_in(parse(callback).get("externalId"))
+        return replies.uuid_in(replies.parse(callback).get("externalId"))
 
     def _send(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
         """Send the payment; for a reference that MTN has already, query the status."""
         product = self._product(payment.direction)
         if product is None:
-            return failed(FailureCode.PROVIDER_CONFIG, left_machine=False)
+            return replies.failed(FailureCode.PROVIDER_CONFIG, left_machine=False)
         headers = {"X-Reference-Id": payment.provider_reference}
         if self._access.callback_url and self._access.target_environment != SANDBOX:
             headers["X-Callback-Url"] = self._access.callback_url
         reply = product.post(_resource(payment), headers, encode(self._document(payment)), until)
-        if reply.status != 409 and _meaning(reply, payment) is not Standing.DUPLICATE:
+        if reply.status != 409 and _meaning(reply, payment) is not replies.Standing.DUPLICATE:
             return _answer_to_request(reply, payment)
         # MTN has the reference, so a query without a result leaves the payment pending.
         answer = self._query_status(payment, until)
@@ -177,9 +162,9 @@ class MtnProvider(HttpProvider[MtnAccess]):
         if reply.status == 200:
             return self._answer_to_query(reply, payment)
         # A proxy that does not know the path answers 404 as well, so only MTN's own code counts.
-        if reply.status == 404 and _meaning(reply, payment) is Standing.NOT_FOUND:
+        if reply.status == 404 and _meaning(reply, payment) is replies.Standing.NOT_FOUND:
             return ProviderAnswer(Outcome.NOT_FOUND)
-        return unclear(reply, reply.get("code"), reply.get("message"))
+        return replies.unclear(reply, reply.get("code"), reply.get("message"))
 
     def _is_set_up_for(self, direction: Direction) -> bool:
         return self._product(direction) is not None
@@ -188,7 +173,7 @@ class MtnProvider(HttpProvider[MtnAccess]):
         return self._products.get("collection" if direction is Direction.COLLECTION else "disbursement")
 
     def _document(self, payment: PaymentOrder) -> dict[str, Any]:
-        text = note(payment.note, _NOTE_MAX_CHARACTERS) or "Payment"
+        text = replies.note(payment.note, _NOTE_MAX_CHARACTERS) or "Payment"
         document: dict[str, Any] = {
             "amount": str(payment.amount_cents // 100),
             "currency": self._access.currency,
@@ -201,60 +186,60 @@ class MtnProvider(HttpProvider[MtnAccess]):
         party = {"partyIdType": "MSISDN", "partyId": _party(payment.phone_number)}
         return document | {_party_field(payment.direction): party}
 
-    def _answer_to_query(self, reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
+    def _answer_to_query(self, reply: replies.ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
         """The result that a status body proves; one about another payment proves nothing."""
         if not self._has_reference(reply, payment):
-            return unclear(reply, "another payment", reply.get("status"))
+            return replies.unclear(reply, "another payment", reply.get("status"))
         party = reply.get(_party_field(payment.direction), "partyId")
         if party is not None and str(party).lstrip("+") != _party(payment.phone_number):
-            return unclear(reply, "another number", is_about_another=True)
+            return replies.unclear(reply, "another number", is_about_another=True)
         status, reason = reply.get("status"), reply.get("reason")
         if isinstance(reason, dict):
             reason = reason.get("code") or reason.get("message")
-        amount_cents = cents(reply.get("amount"))
+        amount_cents = replies.cents(reply.get("amount"))
         if status == "SUCCESSFUL" and amount_cents is not None and reply.get("currency") is not None:
             return ProviderAnswer(
                 Outcome.SUCCEEDED,
-                provider_transaction_id=code_or_message(reply.get("financialTransactionId")) or None,
+                provider_transaction_id=replies.code_or_message(reply.get("financialTransactionId")) or None,
                 amount_cents=amount_cents,
-                reason=code_or_message(status),
+                reason=replies.code_or_message(status),
             )
-        if status == "FAILED" and _REASONS.meaning(reason, payment.direction) not in UNDECIDED:
-            why = failed(_REASONS.failure(reason, payment.direction), code_or_message(reason, status))
+        if status == "FAILED" and _REASONS.meaning(reason, payment.direction) not in replies.UNDECIDED:
+            why = replies.failed(_REASONS.failure(reason, payment.direction), replies.code_or_message(reason, status))
             return replace(why, amount_cents=amount_cents)
         if status in ("PENDING", "FAILED"):
-            return ProviderAnswer(Outcome.PENDING, reason=code_or_message(reason, status))
+            return ProviderAnswer(Outcome.PENDING, reason=replies.code_or_message(reason, status))
         lacks = "" if amount_cents is not None and reply.get("currency") is not None else "no amount"
-        return unclear(reply, status, reason, lacks)
+        return replies.unclear(reply, status, reason, lacks)
 
-    def _has_reference(self, reply: ProviderReply, payment: PaymentOrder) -> bool:
+    def _has_reference(self, reply: replies.ProviderReply, payment: PaymentOrder) -> bool:
         """Whether a status body is about this payment. What it leaves out does not speak against it."""
         is_ours = reply.get("externalId") in (None, payment.provider_reference)
         return is_ours and reply.get("currency") in (None, self._access.currency)
 
 
-def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
+def _answer_to_request(reply: replies.ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
     """What the reply to a request proves. MTN answers 500 for permanent errors: the code decides, not the status."""
     if reply.reach is SendState.NOT_SENT:
         return ProviderAnswer(Outcome.NOT_SENT)
-    code = code_or_message(reply.get("code"))
+    code = replies.code_or_message(reply.get("code"))
     if reply.status == 202:
         return ProviderAnswer(Outcome.PENDING)
     meaning = _meaning(reply, payment)
     if reply.status == 403 and meaning is FailureCode.PROVIDER_UNAVAILABLE:
         # MTN's gateway refused the call before MTN saw it: our quota is used up until later.
-        return ProviderAnswer(Outcome.NOT_SENT, reason=code_or_message(reply.get("message")))
+        return ProviderAnswer(Outcome.NOT_SENT, reason=replies.code_or_message(reply.get("message")))
     if reply.status == 403:
-        return failed(FailureCode.PROVIDER_CONFIG, code)
+        return replies.failed(FailureCode.PROVIDER_CONFIG, code)
     temporary = (FailureCode.PROVIDER_ERROR, FailureCode.PROVIDER_UNAVAILABLE)
     if reply.status >= 400 and isinstance(meaning, FailureCode) and meaning not in temporary:
-        return failed(meaning, code)
+        return replies.failed(meaning, code)
     if reply.status == 400:
-        return failed(FailureCode.PROVIDER_CONFIG, code)
-    return unclear(reply, reply.get("code"), reply.get("message"))
+        return replies.failed(FailureCode.PROVIDER_CONFIG, code)
+    return replies.unclear(reply, reply.get("code"), reply.get("message"))
 
 
-def _meaning(reply: ProviderReply, payment: PaymentOrder) -> Meaning | None:
+def _meaning(reply: replies.ProviderReply, payment: PaymentOrder) -> replies.Meaning | None:
     """What the code means; MTN's gateway sends no code, but a sentence: "Out of call volume quota. Quota will be…"."""
     code, message = reply.get("code"), reply.get("message")
     if code is None and isinstance(message, str):

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated, NamedTuple
 
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
-from ussd_server.wire import Cents, WrittenMoment
+from ussd_server.wire import Cents, ListPage, WrittenMoment
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class FeeTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class GetStatement:
+class GetStatement(ListPage):
     """Request for the statement of an account: `main`, or a subscriber's phone number.
 
     `from_at` is included, `to_at` is not and may lie ahead; None sets no bound. `limit` (1 to 100) and `cursor` are
@@ -35,8 +35,6 @@ class GetStatement:
     account: str = MAIN_ACCOUNT
     from_at: datetime | None = None
     to_at: datetime | None = None
-    limit: int = 50
-    cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

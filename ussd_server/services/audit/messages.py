@@ -6,37 +6,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from ussd_server.wire import Cents, Internal
+from ussd_server.wire import Cents, Internal, ListPeriod
 
 
 @dataclass(frozen=True, slots=True)
-class ListAuditEvents:
-    """Ask for one page (1 to 100) of a client's audit trail, newest first.
+class ListAuditEvents(ListPeriod):
+    """Request for a page of a client's audit trail, newest first.
 
-    `user_id` and `action` keep what one person did and one kind of action. `from_at` is included, `to_at` is not.
+    `user_id` and `action` keep what one person did and one kind of action.
     """
 
-    cursor: str | None = None
-    limit: int = 50
     user_id: str | None = None
     action: str | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ListOperatorActions:
-    """Ask for one page (1 to 100) of what operators did, newest first, with `operator` of one e-mail address.
+class ListOperatorActions(ListPeriod):
+    """Request for a page of what operators did, newest first, with `operator` of one e-mail address."""
 
-    The other fields are those of `ListAuditEvents`.
-    """
-
-    cursor: str | None = None
     operator: str | None = None
-    limit: int = 50
     action: str | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -120,13 +120,11 @@ class AuditService:
             .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
             .where(AuditEvent.client_id == context.client_id)
         )
-        rows = _filtered(matching(rows, request, AuditEvent.user_id), request)
+        rows = matching(rows, request, AuditEvent.user_id, AuditEvent.action)
         try:
-            events, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens, self._replica)
+            return page_of(rows, AuditEvent, request, self._tokens, _views_with_emails, self._replica)
         except ServiceError:
             raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
-        emails = {row.id: row.user.email for row in events if row.user_id}
-        return Page(_views(events, emails), next_cursor)
 
     def actions(self, context: RequestContext) -> tuple[str, ...]:
         """The actions in the client's audit trail; for operators, those of operators."""
@@ -145,21 +143,19 @@ class AuditService:
         """
         context.require_operator()
         which = _BY_OPERATORS if request.operator is None else AuditEvent.operator == request.operator
-        rows = _filtered(AuditEvent.select().where(which), request)
-        events, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
-        client_ids = {row.client_id for row in events if row.client_id}
-        clients = {row.id: row.name for row in Client.select().where(Client.id.in_(client_ids))}
-        views = zip(events, _views(events, {}), strict=True)
-        named_views = (
-            replace(view, operator=row.operator, client_id=row.client_id, client=clients.get(row.client_id or ""))
-            for row, view in views
-        )
-        return Page(tuple(named_views), next_cursor)
+        rows = matching(AuditEvent.select().where(which), request, AuditEvent.action)
+        return page_of(rows, AuditEvent, request, self._tokens, _views_with_clients)
 
 
-def _filtered(rows: Any, request: ListAuditEvents | ListOperatorActions) -> Any:
-    rows = matching(rows, request, AuditEvent.action)
-    return of_period(rows, AuditEvent, request.from_at, request.to_at)
+def _views_with_emails(rows: Sequence[Any]) -> tuple[AuditEventView, ...]:
+    return _views(rows, {row.id: row.user.email for row in rows if row.user_id})
+
+
+def _views_with_clients(rows: Sequence[Any]) -> Iterator[AuditEventView]:
+    client_ids = {row.client_id for row in rows if row.client_id}
+    clients = {row.id: row.name for row in Client.select().where(Client.id.in_(client_ids))}
+    for row, view in zip(rows, _views(rows, {}), strict=True):
+        yield replace(view, operator=row.operator, client_id=row.client_id, client=clients.get(row.client_id or ""))
 
 
 def _views(rows: Sequence[Any], emails: Mapping[str, str]) -> tuple[AuditEventView, ...]:

@@ -15,25 +15,9 @@ from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients.keys import messages
 from ussd_server.services.clients.keys.bounds import require_no_lifted_bound, setters_after, setters_of
 from ussd_server.services.clients.keys.fields import BAD_BODY, columns_of, joined_scopes
-from ussd_server.services.clients.keys.messages import (
-    HIDDEN_SECRET,
-    UNCHANGED,
-    ApiKeyRecord,
-    ApiKeyView,
-    BulkDeletion,
-    CreateApiKey,
-    DeleteApiKeys,
-    DeletedApiKeyView,
-    FailedDeletion,
-    ImportApiKey,
-    ImportedApiKey,
-    RotateApiKey,
-    RotatedApiKeyView,
-    UpdateApiKey,
-    powers,
-)
 from ussd_server.services.clients.keys.reader import (
     ApiKeyReader,
     add_reader,
@@ -58,9 +42,9 @@ _NOT_FOUND = "API Key not found"
 _MOST_KEYS_OF_A_CLIENT = 50
 _MEANINGS = {APPROVE: "approve", SEND: "send money"}
 
-_WRITE_DELETED = writer(DeletedApiKeyView)
+_WRITE_DELETED = writer(messages.DeletedApiKeyView)
 
-_View = TypeVar("_View", bound=ApiKeyView)
+_View = TypeVar("_View", bound=messages.ApiKeyView)
 
 
 class ApiKeyService:
@@ -72,7 +56,7 @@ class ApiKeyService:
         self._key_cache = runtime.key_cache
         self._reader = reader
 
-    def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
+    def list(self, context: RequestContext) -> tuple[messages.ApiKeyView, ...]:
         """All keys of the client with their secrets, oldest first. Their reader counts as a person behind each."""
         context.require("api_keys:list", _MAY_NOT)
         write_audit_event("api_key.listed", context, self._clock.now(), client_id=context.client_id)
@@ -84,16 +68,16 @@ class ApiKeyService:
         hits = self._limiter.last_hits("api-key", [row.id for row in rows])
         return tuple(
             self._view(
-                ApiKeyView,
+                messages.ApiKeyView,
                 row,
-                **({} if may_read_secret(row, context) else {"apisecret": HIDDEN_SECRET}),
+                **({} if may_read_secret(row, context) else {"apisecret": messages.HIDDEN_SECRET}),
                 # The row is at most a minute old.
                 last_used_at=max((each for each in (row.last_used_at, hit) if each), default=None),
             )
             for row, hit in zip(rows, hits, strict=True)
         )
 
-    def create(self, request: CreateApiKey, context: RequestContext) -> ApiKeyView:
+    def create(self, request: messages.CreateApiKey, context: RequestContext) -> messages.ApiKeyView:
         """Make a key with a fresh secret; of scopes null, what the caller's role may give at most.
 
         INVALID_REQUEST names the field that is wrong, or a client with 50 keys. INSUFFICIENT_SCOPE for scopes that the
@@ -112,9 +96,9 @@ class ApiKeyService:
             made["bounds_set_by"] = setters_of(columns, role)
             row = self._insert(context.client_id, new_apikey(), new_apisecret(), now, **made)
             write_audit_event("api_key.created", context, now, client_id=row.client_id, object_id=row.id)
-        return self._view(ApiKeyView, row)
+        return self._view(messages.ApiKeyView, row)
 
-    def import_key(self, request: ImportApiKey, context: RequestContext) -> ImportedApiKey:
+    def import_key(self, request: messages.ImportApiKey, context: RequestContext) -> messages.ImportedApiKey:
         """Import a key with its secret. Importing it again with the same secret updates scopes and expiry only.
 
         INVALID_REQUEST for a malformed key, secret or scope, for a key that was deleted, that belongs to another client
@@ -147,14 +131,14 @@ class ApiKeyService:
                 write_audit_event("api_key.imported", context, now, client_id=row.client_id, object_id=row.id)
         except IntegrityError:
             raise ServiceError(Code.INVALID_REQUEST, "apikey: Another import of it is under way.") from None
-        return ImportedApiKey(row.id, row.apikey, "created")
+        return messages.ImportedApiKey(row.id, row.apikey, "created")
 
-    def update(self, request: UpdateApiKey, context: RequestContext) -> ApiKeyRecord:
+    def update(self, request: messages.UpdateApiKey, context: RequestContext) -> messages.ApiKeyRecord:
         """Change a key and show it with its secret, as `change` and `ApiKeyReader.get` do."""
         self.change(request, context)
         return self._reader.get(request.api_key_id, context)
 
-    def change(self, request: UpdateApiKey, context: RequestContext) -> None:
+    def change(self, request: messages.UpdateApiKey, context: RequestContext) -> None:
         """Change a key. On return no process acts on its old values.
 
         INVALID_REQUEST for a malformed id, bad values, and for a key that would gain `payouts:approve` or
@@ -165,7 +149,7 @@ class ApiKeyService:
         _require_well_formed([request.api_key_id])
         now = self._clock.now()
         columns = columns_of(request, now)
-        if request.is_active is not UNCHANGED:
+        if request.is_active is not messages.UNCHANGED:
             columns["is_active"] = bool(request.is_active)
         with self._key_cache.invalidate(context.client_id):
             row = _changeable(request.api_key_id, context)
@@ -179,7 +163,7 @@ class ApiKeyService:
                 _write_audit_of_change(row, changed, context, now)
                 withdraw_revoked(row.client_id, self._outbox, context, now)
 
-    def rotate(self, request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
+    def rotate(self, request: messages.RotateApiKey, context: RequestContext) -> messages.RotatedApiKeyView:
         """Give a key a new secret. The present one stays valid for the grace period; an older one ends now.
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
@@ -203,9 +187,9 @@ class ApiKeyService:
                 ).where(ApiKey.id == row.id).execute()
             write_audit_event("api_key.rotated", context, now, client_id=row.client_id, object_id=row.id)
             row = ApiKey.get_by_id(row.id)
-        return self._view(RotatedApiKeyView, row, previous_secret_expires_at=grace_ends_at)
+        return self._view(messages.RotatedApiKeyView, row, previous_secret_expires_at=grace_ends_at)
 
-    def set_active(self, id_or_apikey: str, is_active: bool, context: RequestContext) -> ApiKeyView:
+    def set_active(self, id_or_apikey: str, is_active: bool, context: RequestContext) -> messages.ApiKeyView:
         """Enable a key, or disable it: it is refused from now on. NOT_FOUND for an unknown one."""
         context.require_operator()
         now = self._clock.now()
@@ -213,22 +197,21 @@ class ApiKeyService:
         with self._key_cache.invalidate(client_id):
             lock_row(Client, client_id)
             row = key_of_any_client(id_or_apikey, locked=True)
-            row.is_active, row.updated_at = is_active, now
             with signed_change(self._vault, ApiKey, row.id):
-                row.save(only=[ApiKey.is_active, ApiKey.updated_at])
+                row.change(is_active=is_active, updated_at=now)
             action = "api_key.enabled" if is_active else "api_key.disabled"
             write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
             withdraw_revoked(row.client_id, self._outbox, context, now)
-        return self._view(ApiKeyView, row)
+        return self._view(messages.ApiKeyView, row)
 
     def delete(self, api_key_id: str, context: RequestContext) -> DeletionResult:
         """Remove a key for ever; its open USSD sessions end, its transactions stay.
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
         """
-        return self.delete_many(DeleteApiKeys((api_key_id,), atomic=True), context).deleted[0]
+        return self.delete_many(messages.DeleteApiKeys((api_key_id,), atomic=True), context).deleted[0]
 
-    def delete_many(self, request: DeleteApiKeys, context: RequestContext) -> BulkDeletion:
+    def delete_many(self, request: messages.DeleteApiKeys, context: RequestContext) -> messages.BulkDeletion:
         """Remove up to 100 keys; a key that is named twice is removed once. Reports keys that are not the client's.
 
         INVALID_REQUEST when one id is malformed; with `atomic`, NOT_FOUND when one is not the client's. Both change
@@ -253,8 +236,8 @@ class ApiKeyService:
             withdraw_revoked(context.client_id, self._outbox, context, now)
         deleted = tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows)
         status = Code.NOT_FOUND.http_status
-        failed = tuple(FailedDeletion(key_id, status, _NOT_FOUND) for key_id in key_ids if key_id not in rows)
-        return BulkDeletion(deleted, failed, len(key_ids), len(deleted), len(failed))
+        failed = tuple(messages.FailedDeletion(key_id, status, _NOT_FOUND) for key_id in key_ids if key_id not in rows)
+        return messages.BulkDeletion(deleted, failed, len(key_ids), len(deleted), len(failed))
 
     def _insert(self, client_id: str, apikey: str, secret: str, now: datetime, **columns: Any) -> ApiKey:
         """Insert a key. Call with the client's row locked, so that racing calls make no more than the most."""
@@ -275,21 +258,26 @@ class ApiKeyService:
         return row
 
     def _import_again(
-        self, row: ApiKey, request: ImportApiKey, columns: dict[str, Any], context: RequestContext, now: datetime
-    ) -> ImportedApiKey:
+        self,
+        row: ApiKey,
+        request: messages.ImportApiKey,
+        columns: dict[str, Any],
+        context: RequestContext,
+        now: datetime,
+    ) -> messages.ImportedApiKey:
         if row.client_id != request.client_id:
             raise ServiceError(Code.INVALID_REQUEST, "apikey: Belongs to another client.")
         if not self._vault.matches(request.apisecret, row.id, row.secret_digest, row.digest_key_id):
             raise ServiceError(Code.INVALID_REQUEST, "apisecret: Is not the one this key has; rotate the key instead.")
         if all(getattr(row, name) == value for name, value in columns.items()):
-            return ImportedApiKey(row.id, row.apikey, "unchanged")
+            return messages.ImportedApiKey(row.id, row.apikey, "unchanged")
         with self._key_cache.invalidate(row.client_id):
             lock_row(Client, row.client_id)
             with signed_change(self._vault, ApiKey, row.id):
                 ApiKey.update(updated_at=now, **columns).where(ApiKey.id == row.id).execute()
             withdraw_revoked(row.client_id, self._outbox, context, now)
             write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
-        return ImportedApiKey(row.id, row.apikey, "updated")
+        return messages.ImportedApiKey(row.id, row.apikey, "updated")
 
     def _view(self, view: Callable[..., _View], row: ApiKey, **values: Any) -> _View:
         if "apisecret" not in values:
@@ -328,7 +316,7 @@ def _require_less_power(row: ApiKey, changed: dict[str, Any], role: str) -> None
     """Refuse scopes that the caller may not give, lifted bounds, and powers for a secret that others may have read."""
     if "scopes" in changed:
         _require_within_role(changed["scopes"], role)
-        if gained := powers(changed["scopes"]) - powers(row.scopes):
+        if gained := messages.powers(changed["scopes"]) - messages.powers(row.scopes):
             named = min(gained)
             raise ServiceError(
                 Code.INVALID_REQUEST,
@@ -355,7 +343,7 @@ def _remove(row: ApiKey, context: RequestContext, now: datetime) -> None:
     ApiKey.delete().where(ApiKey.id == row.id).execute()
     DeletedApiKey.create(apikey=row.apikey, id=row.id, client_id=row.client_id, deleted_at=now)
     invalidate_sessions(row.id, now)
-    deleted = _WRITE_DELETED(DeletedApiKeyView(row.id, row.apikey, now))
+    deleted = _WRITE_DELETED(messages.DeletedApiKeyView(row.id, row.apikey, now))
     write_event(row.client_id, "api_key.deleted", row.id, deleted, now)
     title = row.name or row.apikey
     write_audit_event("api_key.deleted", context, now, client_id=row.client_id, object_id=row.id, reason=title)

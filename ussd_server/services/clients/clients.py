@@ -11,25 +11,17 @@ from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, Login, User
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients import people_rows
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
-from ussd_server.services.clients.people_rows import (
-    checked_role,
-    confirm_person,
-    end_logins_of_user,
-    insert_person,
-    moved_on,
-    set_person_active,
-)
 from ussd_server.services.pages import of_period, page_of, require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email, end_logins, hash_checked_password
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
-from ussd_server.wire import Page, view_of_row
+from ussd_server.wire import ListPage, Page, view_of_row
 
 _LONGEST_NAME = 100
 _LONGEST_REASON = 200
-_ON_A_PAGE = 50
 # An id of the audit trail begins with the millisecond of its event.
 _AUDIT_PRECISION = timedelta(milliseconds=2)
 
@@ -83,11 +75,10 @@ class ClientService:
         context.require_operator()
         return {row.id: row.name for row in Client.select(Client.id, Client.name).where(Client.id.in_(client_ids))}
 
-    def page(self, cursor: str | None, context: RequestContext) -> Page[ClientView]:
-        """Fifty clients, newest first, and the cursor of the next page."""
+    def page(self, request: ListPage, context: RequestContext) -> Page[ClientView]:
+        """A page of clients, newest first."""
         context.require_operator()
-        found, next_cursor = page_of(Client.select(), Client, cursor, _ON_A_PAGE, self._tokens)
-        return Page(tuple(map(_client_view, found)), next_cursor)
+        return page_of(Client.select(), Client, request, self._tokens, lambda rows: map(_client_view, rows))
 
     def reason_of(self, client: ClientView, context: RequestContext) -> str | None:
         """Why a client was last disabled or enabled, None where no reason was given."""
@@ -115,8 +106,7 @@ class ClientService:
         now = self._clock.now()
         row = _find_client(name_or_id)
         with self._key_cache.invalidate(row.id):
-            row.is_active, row.updated_at = is_active, now
-            row.save(only=[Client.is_active, Client.updated_at])
+            row.change(is_active=is_active, updated_at=now)
             if not is_active:
                 end_logins(Login, Login.client_id == row.id, "client_disabled", now)
             action = "client.enabled" if is_active else "client.disabled"
@@ -132,8 +122,7 @@ class ClientService:
         now = self._clock.now()
         row = _find_client(name_or_id)
         with unit_of_work():
-            row.counts_readers, row.updated_at = is_counted, now
-            row.save(only=[Client.counts_readers, Client.updated_at])
+            row.change(counts_readers=is_counted, updated_at=now)
             action = "client.readers_counted" if is_counted else "client.readers_ignored"
             write_audit_event(action, context, now, client_id=row.id, object_id=row.id)
         return _client_view(row)
@@ -145,14 +134,16 @@ class ClientService:
         and is not; NOT_FOUND for an unknown client.
         """
         context.require_operator()
-        email, role = checked_email(request.email), checked_role(request.role)
+        email, role = checked_email(request.email), people_rows.checked_role(request.role)
         password_hash = hash_checked_password(request.password)
         now = self._clock.now()
         with unit_of_work():
             client = lock_row(Client, _find_client(request.client_id).id)
             if request.is_first and User.select().where(User.client_id == client.id).exists():
                 raise ServiceError(Code.INVALID_REQUEST, "This client has people, who invite others.")
-            row = insert_person(now, client_id=client.id, email=email, role=role, password_hash=password_hash)
+            row = people_rows.insert_person(
+                now, client_id=client.id, email=email, role=role, password_hash=password_hash
+            )
             write_audit_event("user.created", context, now, client_id=client.id, object_id=row.id)
         return _user_view(row)
 
@@ -181,7 +172,7 @@ class ClientService:
         with unit_of_work():
             lock_row(Client, _find_user(email).client_id)
             row = _find_user(email)
-            set_person_active(row, is_active, self._outbox, context, now)
+            people_rows.set_person_active(row, is_active, self._outbox, context, now)
         return _user_view(row)
 
     def confirm_user(self, email: str, context: RequestContext) -> UserView:
@@ -191,7 +182,7 @@ class ClientService:
         with unit_of_work():
             lock_row(Client, _find_user(email).client_id)
             row = _find_user(email)
-            confirm_person(row, context, now)
+            people_rows.confirm_person(row, context, now)
         return _user_view(row)
 
     def change_password(self, email: str, password: str, context: RequestContext) -> UserView:
@@ -204,9 +195,8 @@ class ClientService:
         now = self._clock.now()
         with unit_of_work():
             row = _find_user(email)
-            row.password_hash, row.updated_at, row.password_seen_by = password_hash, moved_on(row, now), None
-            row.save(only=[User.password_hash, User.updated_at, User.password_seen_by])
-            end_logins_of_user(row.id, "password_changed", now)
+            row.change(password_hash=password_hash, updated_at=people_rows.moved_on(row, now), password_seen_by=None)
+            people_rows.end_logins_of_user(row.id, "password_changed", now)
             write_audit_event("user.password_changed", context, now, client_id=row.client_id, object_id=row.id)
         return _user_view(row)
 

@@ -12,12 +12,7 @@ from ussd_server.security import passwords
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import ChangePassword, LogIn, LoginView, OpenLogin
-from ussd_server.services.clients.people_rows import (
-    end_logins_of_user,
-    lacks_required_factor,
-    moved_on,
-    open_logins,
-)
+from ussd_server.services.clients.people_rows import end_logins_of_user, lacks_required_factor, moved_on, open_logins
 from ussd_server.services.roles import PERMISSIONS
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import (
@@ -156,8 +151,7 @@ class LoginService:
             if row is None:
                 raise _WRONG_PASSWORD
             # The people who saw the link to the present password may know this one: they go on counting as one.
-            row.password_hash, row.updated_at, row.link_seen_by = password_hash, moved_on(row, now), None
-            row.save(only=[User.password_hash, User.updated_at, User.link_seen_by])
+            row.change(password_hash=password_hash, updated_at=moved_on(row, now), link_seen_by=None)
             end_logins_of_user(row.id, "password_changed", now, but=context.caller.login_id)
             write_audit_event("user.password_changed", context, now, client_id=row.client_id, object_id=row.id)
 

@@ -142,14 +142,6 @@ class OwnFactor:
 
 
 @dataclass(frozen=True, slots=True)
-class ListPeople:
-    """Ask for one page (1 to 100) of a client's people, newest first."""
-
-    cursor: str | None = None
-    limit: int = 50
-
-
-@dataclass(frozen=True, slots=True)
 class InvitePerson:
     """Make a person of the caller's client, who chooses a password by a link. `role` is one of the four roles.
 

@@ -17,25 +17,9 @@ from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.messages import (
-    ChangeRole,
-    InvitePerson,
-    ListPeople,
-    OpenLogin,
-    PasswordLink,
-    PersonView,
-)
+from ussd_server.services.clients import people_rows
+from ussd_server.services.clients.messages import ChangeRole, InvitePerson, OpenLogin, PasswordLink, PersonView
 from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
-from ussd_server.services.clients.people_rows import (
-    checked_role,
-    confirm_person,
-    end_links_shown_to,
-    end_logins_of_user,
-    insert_person,
-    moved_on,
-    open_logins,
-    set_person_active,
-)
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.pages import find_by_id, page_of
@@ -54,7 +38,7 @@ from ussd_server.services.same_person import (
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
-from ussd_server.wire import Page, view_of_row
+from ussd_server.wire import ListPage, Page, view_of_row
 
 MOST_PEOPLE = 500
 
@@ -69,12 +53,11 @@ class PeopleService:
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._tokens, self._outbox = runtime.clock, runtime.tokens, runtime.mail_outbox
 
-    def list(self, request: ListPeople, context: RequestContext) -> Page[PersonView]:
+    def list(self, request: ListPage, context: RequestContext) -> Page[PersonView]:
         """One page of the client's people, newest first, without their logins."""
         context.require("team:read", _REFUSAL)
         rows = User.select().where(User.client_id == context.client_id)
-        users, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, users)), next_cursor)
+        return page_of(rows, User, request, self._tokens, lambda users: map(_view, users))
 
     def show(self, user_id: str, context: RequestContext) -> PersonView:
         """One person with their open logins. NOT_FOUND for a person of another client."""
@@ -82,7 +65,7 @@ class PeopleService:
         row = _found(user_id, context.client_id)
         others = ids_of_same_person(row.client_id, [row.id]) - {row.id}
         emails = User.select(User.email).where(User.id.in_(others)).order_by(User.email)
-        view = _view(row, open_logins(row.id, self._clock.now()))
+        view = _view(row, people_rows.open_logins(row.id, self._clock.now()))
         may_confirm = (
             view.needs_confirmation
             and context.may(APPROVE)
@@ -127,12 +110,12 @@ class PeopleService:
         INVALID_REQUEST for an invalid e-mail address or role, and for more than 500 people; INSUFFICIENT_SCOPE where an
         admin makes an owner; RATE_LIMIT_EXCEEDED after too many mails of an hour.
         """
-        email, role = checked_email(request.email), checked_role(request.role)
+        email, role = checked_email(request.email), people_rows.checked_role(request.role)
         now, is_shown = self._clock.now(), request.shows_link or not self._outbox.is_on
         with self._changing(context, (role,)):
             if User.select(User.id).where(User.client_id == context.client_id).count() >= MOST_PEOPLE:
                 raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
-            row = insert_person(
+            row = people_rows.insert_person(
                 now,
                 client_id=context.client_id,
                 email=email,
@@ -154,26 +137,25 @@ class PeopleService:
             row = _locked_person(user_id, context)
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
-            row.updated_at = moved_on(row, now)
-            row.link_seen_by = _behind_caller(context) if shows_link or not self._outbox.is_on else None
-            row.save(only=[User.updated_at, User.link_seen_by])
+            seen_by = _behind_caller(context) if shows_link or not self._outbox.is_on else None
+            row.change(updated_at=people_rows.moved_on(row, now), link_seen_by=seen_by)
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
             return self._link(row, MailKind.PASSWORD_LINK, context)
 
     def change_role(self, request: ChangeRole, context: RequestContext) -> PersonView:
         """Give a person another role, which applies from the next request on. Ends the links that they were shown."""
-        role = checked_role(request.role)
+        role = people_rows.checked_role(request.role)
         with self._changing(context, (role,)) as now:
             row = _locked_person(request.user_id, context)
             if row.role == "owner" and role != "owner":
                 _require_another_owner(row)
             gains = any(role in roles and row.role not in roles for roles in ROLES_OF.values())
-            row.role, row.updated_at = role, moved_on(row, now)
+            row.role, row.updated_at = role, people_rows.moved_on(row, now)
             if gains:
                 # Who gives the right to make or approve payouts is one person with its holder until a third confirms.
                 row.invited_by = (row.invited_by or frozenset()) | _behind_caller(context)
             row.save(only=[User.role, User.updated_at, User.invited_by])
-            end_links_shown_to(row, now)
+            people_rows.end_links_shown_to(row, now)
             write_audit_event(f"user.made_{role}", context, now, client_id=row.client_id, object_id=row.id)
             withdraw_revoked(row.client_id, self._outbox, context, now)
             if gains:
@@ -190,7 +172,7 @@ class PeopleService:
             lock_row(Client, context.client_id)
             row = _found(user_id, context.client_id)
             require_can_confirm(row, context)
-            confirm_person(row, context, self._clock.now())
+            people_rows.confirm_person(row, context, self._clock.now())
         return _view(row)
 
     def set_active(self, user_id: str, is_active: bool, context: RequestContext) -> PersonView:
@@ -204,14 +186,14 @@ class PeopleService:
                 if row.id == context.caller.user_id:
                     raise ServiceError(Code.INVALID_REQUEST, "You cannot disable yourself.")
                 _require_another_owner(row)
-            set_person_active(row, is_active, self._outbox, context, now)
+            people_rows.set_person_active(row, is_active, self._outbox, context, now)
         return _view(row)
 
     def end_logins(self, user_id: str, context: RequestContext) -> PersonView:
         """End every login of a person; they sign in again with their password."""
         with self._changing(context) as now:
             row = _locked_person(user_id, context)
-            end_logins_of_user(row.id, "ended_by_team", now)
+            people_rows.end_logins_of_user(row.id, "ended_by_team", now)
             write_audit_event("user.logins_ended", context, now, client_id=row.client_id, object_id=row.id)
         return _view(row)
 

@@ -46,8 +46,7 @@ def set_person_active(row: User, is_active: bool, outbox: MailOutbox, context: R
     if not is_active:
         end_logins_of_user(row.id, "user_disabled", now)
         end_links_shown_to(row, now)
-    row.is_active, row.updated_at = is_active, moved_on(row, now)
-    row.save(only=[User.is_active, User.updated_at])
+    row.change(is_active=is_active, updated_at=moved_on(row, now))
     action = "user.enabled" if is_active else "user.disabled"
     write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
     if not is_active:
@@ -56,8 +55,7 @@ def set_person_active(row: User, is_active: bool, outbox: MailOutbox, context: R
 
 def confirm_person(row: User, context: RequestContext, now: datetime) -> None:
     """Count a person as a person of their own from now on. Call in a unit of work that has locked the client's row."""
-    row.invited_by = row.password_seen_by = None
-    row.save(only=[User.invited_by, User.password_seen_by])
+    row.change(invited_by=None, password_seen_by=None)
     write_audit_event("user.confirmed", context, now, client_id=row.client_id, object_id=row.id)
 
 
@@ -85,8 +83,7 @@ def end_links_shown_to(person: User, now: datetime) -> None:
     shown = User.select().where(User.client_id == person.client_id, User.link_seen_by.is_null(False))
     for row in for_update(shown.order_by(User.id)):
         if person.id in row.link_seen_by:
-            row.link_seen_by, row.updated_at = None, moved_on(row, now)
-            row.save(only=[User.link_seen_by, User.updated_at])
+            row.change(link_seen_by=None, updated_at=moved_on(row, now))
 
 
 def lacks_required_factor(user: User) -> bool:

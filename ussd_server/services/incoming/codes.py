@@ -15,19 +15,13 @@ from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import PaymentCode, PaymentCodePrefix
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.incoming.messages import (
-    ListPaymentCodes,
-    PaymentCodeView,
-    PrefixView,
-    PutPaymentCode,
-    SetPrefix,
-)
+from ussd_server.services.incoming.messages import PaymentCodeView, PrefixView, PutPaymentCode, SetPrefix
 from ussd_server.services.pages import page_of, require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
-from ussd_server.wire import DeletionResult, Page, view_of_row
+from ussd_server.wire import DeletionResult, ListPage, Page, view_of_row
 
 MOST_CODES = 100_000
 """The most payment codes of a client."""
@@ -95,12 +89,11 @@ class PaymentCodeService:
         context.require("collection:read")
         return _view(_found(_codes_of(context.client_id), code))
 
-    def list(self, request: ListPaymentCodes, context: RequestContext) -> Page[PaymentCodeView]:
+    def list(self, request: ListPage, context: RequestContext) -> Page[PaymentCodeView]:
         """A page of the client's payment codes, newest first."""
         context.require("collection:read")
-        rows = _codes_of(context.client_id)
-        codes, cursor = page_of(rows, PaymentCode, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, codes)), cursor)
+        codes = _codes_of(context.client_id)
+        return page_of(codes, PaymentCode, request, self._tokens, lambda found: map(_view, found))
 
     def delete(self, code: str, context: RequestContext) -> DeletionResult:
         """Remove a payment code: what comes with it from now on is held. NOT_FOUND for one that is not the client's."""

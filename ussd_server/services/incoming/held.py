@@ -12,15 +12,7 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.incoming import IncomingPayment, PaymentCode, waits_for_operators
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.services.gates.receipts import WayIn, lock_claim, take_receipt
-from ussd_server.services.incoming.booking import (
-    OWN_RECEIPT,
-    IncomingBook,
-    collection_of,
-    find_code,
-    locked_receipt,
-    takes_amount,
-    write_payment_event,
-)
+from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.codes import canonical, prefix_of
 from ussd_server.services.incoming.messages import (
     AssignIncoming,
@@ -28,7 +20,6 @@ from ussd_server.services.incoming.messages import (
     HoldDifference,
     IncomingStatus,
     IncomingView,
-    ListIncoming,
     PaymentCodeView,
     ReturnIncoming,
     SameIncoming,
@@ -44,7 +35,7 @@ from ussd_server.services.signatures import sign_row
 from ussd_server.services.transactions.messages import SUCCESSFUL, Source
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt
-from ussd_server.wire import Page, view_of_row
+from ussd_server.wire import ListPage, Page, view_of_row
 
 _MOST_SUGGESTED = 3
 _MOST_COUNTED = 10_000
@@ -57,17 +48,16 @@ _LONGEST_RECEIPT = 48
 class HeldPaymentService:
     """Lists held payments and ends them, for operators only."""
 
-    def __init__(self, runtime: Runtime, book: IncomingBook, differences: DifferenceService) -> None:
+    def __init__(self, runtime: Runtime, book: booking.IncomingBook, differences: DifferenceService) -> None:
         self._clock, self._tokens, self._vault = runtime.clock, runtime.tokens, runtime.vault
         self._book = book
         self._differences = differences
 
-    def list(self, request: ListIncoming, context: RequestContext) -> Page[IncomingView]:
+    def list(self, request: ListPage, context: RequestContext) -> Page[IncomingView]:
         """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         rows = IncomingPayment.select().where(waits_for_operators())
-        payments, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, payments)), cursor)
+        return page_of(rows, IncomingPayment, request, self._tokens, lambda payments: map(_view, payments))
 
     def list_alike(self, context: RequestContext) -> tuple[HeldLikeOwn, ...]:
         """The newest held payments whose code begins with the client's prefix, or is one slip from a code of theirs."""
@@ -118,7 +108,7 @@ class HeldPaymentService:
             self._book.book(row, code, WayIn.ASSIGNMENT, Source.OPERATOR, context)
             sign_row(self._vault, IncomingPayment, row.id)
             reason = f"Receipt {row.provider_transaction_id}, assigned to {code.code}"
-            write_payment_event("transaction.assigned", row, context, reason, code.client_id)
+            booking.write_payment_event("transaction.assigned", row, context, reason, code.client_id)
         return _view(row)
 
     def take_as_same(self, request: SameIncoming, context: RequestContext) -> IncomingView:
@@ -141,7 +131,7 @@ class HeldPaymentService:
             row.decided_by = ", ".join(names)
             self._book.mark_booked(row, collection.id)
             reason = f"Receipt {row.provider_transaction_id} is that of the collection"
-            write_payment_event("transaction.receipt_given", row, context, reason, collection.client_id)
+            booking.write_payment_event("transaction.receipt_given", row, context, reason, collection.client_id)
         return _view(row)
 
     def require_assignable(
@@ -167,7 +157,7 @@ class HeldPaymentService:
             row.updated_at = self._clock.now()
             row.save()
             sign_row(self._vault, IncomingPayment, row.id)
-            write_payment_event("incoming.returned", row, context, row.reason)
+            booking.write_payment_event("incoming.returned", row, context, row.reason)
         return _view(row)
 
     def require_held(self, incoming_id: str, context: RequestContext) -> IncomingView:
@@ -188,7 +178,7 @@ class HeldPaymentService:
             lock_imports()
             difference = self._differences.show(request.difference_id, context)
             receipt, amount_cents = _credit_of(difference)
-            row, claim, is_new = locked_receipt(
+            row, claim, is_new = booking.locked_receipt(
                 difference.provider,
                 receipt,
                 now,
@@ -197,7 +187,7 @@ class HeldPaymentService:
                 held_because=f"The provider did not report it; it is a line of {difference.file_name}"[:200],
                 difference_id=difference.difference_id,
             )
-            ours = collection_of(row, claim)
+            ours = booking.collection_of(row, claim)
             if is_new and ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:
                 # It was booked under another way of writing the receipt.
                 self._book.mark_booked(row, ours.id)
@@ -233,15 +223,15 @@ def _held(incoming_id: str, *, may_contradict: bool = False) -> tuple[IncomingPa
     row = _found(incoming_id, locked=True)
     if row.status != IncomingStatus.HELD:
         raise ServiceError(Code.INVALID_REQUEST, f"The payment is {row.status}, no longer held")
-    ours = collection_of(row, claim)
+    ours = booking.collection_of(row, claim)
     if ours is not None and not (may_contradict and ours.amount_cents != row.amount_cents):
-        raise ServiceError(Code.INVALID_REQUEST, f"{OWN_RECEIPT}: transaction {ours.id}")
+        raise ServiceError(Code.INVALID_REQUEST, f"{booking.OWN_RECEIPT}: transaction {ours.id}")
     return row, claim
 
 
 def _assignable(incoming_id: str, typed: str) -> tuple[IncomingPayment, PaymentCode]:
     row, _ = _held(incoming_id)
-    return row, require_row(find_code(typed, locked=True), "Payment code")
+    return row, require_row(booking.find_code(typed, locked=True), "Payment code")
 
 
 def _suggestions(row: IncomingPayment) -> tuple[str, ...]:
@@ -256,7 +246,9 @@ def _similar(typed: str, amount_cents: int, *conditions: Any) -> list[PaymentCod
     if not 1 < len(typed) <= _LONGEST_CODE:
         return []
     codes = PaymentCode.select().where(PaymentCode.code.in_({typed, *_with_one_slip(typed)}), *conditions)
-    ordered = sorted(codes, key=lambda code: (code.code != typed, not takes_amount(code, amount_cents), code.code))
+    ordered = sorted(
+        codes, key=lambda code: (code.code != typed, not booking.takes_amount(code, amount_cents), code.code)
+    )
     return ordered[:_MOST_SUGGESTED]
 
 

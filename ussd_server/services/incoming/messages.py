@@ -31,14 +31,6 @@ class PutPaymentCode:
 
 
 @dataclass(frozen=True, slots=True)
-class ListPaymentCodes:
-    """Request for a page of payment codes, newest first."""
-
-    limit: int = 50
-    cursor: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PaymentCodeView:
     """A payment code as its client sees it."""
 
@@ -126,14 +118,6 @@ class IncomingPaths:
     provider: str
     path: str
     secret: str
-
-
-@dataclass(frozen=True, slots=True)
-class ListIncoming:
-    """Request for a page of held payments, newest first."""
-
-    limit: int = 50
-    cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,7 @@ from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.outbound.signature import is_signed
 from ussd_server.services.gates.receipts import WayIn
-from ussd_server.services.incoming.booking import (
-    OWN_RECEIPT,
-    IncomingBook,
-    collection_like,
-    collection_of,
-    find_code,
-    locked_receipt,
-    misfit_of,
-    write_payment_event,
-)
+from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.messages import (
     CheckPayment,
     IncomingPaths,
@@ -47,7 +38,7 @@ _TWO_AMOUNTS = "the provider reported its receipt again with {}"
 class NoticeService:
     """Answers checks, and books what providers report: each receipt once, whatever is repeated."""
 
-    def __init__(self, runtime: Runtime, book: IncomingBook) -> None:
+    def __init__(self, runtime: Runtime, book: booking.IncomingBook) -> None:
         self._outbox = runtime.mail_outbox
         self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
         self._book = book
@@ -77,8 +68,8 @@ class NoticeService:
 
     def check(self, request: CheckPayment) -> PaymentCheck:
         """Whether a payment would be taken, and who is paid."""
-        code = find_code(request.code)
-        misfit = misfit_of(code, request.amount_cents, self._clock.now())
+        code = booking.find_code(request.code)
+        misfit = booking.misfit_of(code, request.amount_cents, self._clock.now())
         if code is None or misfit is not None:
             return PaymentCheck(False, None, f"{misfit}.")
         return PaymentCheck(True, Client.get_by_id(code.client_id).name, code.description)
@@ -91,11 +82,11 @@ class NoticeService:
         """
         now = self._clock.now()
         with unit_of_work():
-            row, claim, is_new = locked_receipt(
+            row, claim, is_new = booking.locked_receipt(
                 request.provider, request.provider_transaction_id, now, amount_cents=request.amount_cents
             )
             if row.status == IncomingStatus.HELD:
-                self._decide(row, claim, request, context, now)
+                self._take_notice(row, claim, request, context, now)
                 if is_new and _waits_for_operators(row):
                     _report_held(row, self._outbox, context, now)
             is_booked = row.status == IncomingStatus.BOOKED
@@ -127,19 +118,18 @@ class NoticeService:
     def _decide_waiting(self, each: IncomingPayment) -> None:
         now, context = self._clock.now(), RequestContext(Caller(CallerKind.NOBODY))
         with unit_of_work():
-            row, claim, _ = locked_receipt(each.provider, each.provider_transaction_id, now)
+            row, claim, _ = booking.locked_receipt(each.provider, each.provider_transaction_id, now)
             if row.status == IncomingStatus.HELD and row.waits_for is not None:
                 self._book_or_hold(row, claim, row.paid_at or now, context, now)
                 if _waits_for_operators(row):
                     _report_held(row, self._outbox, context, now)
 
-    def _decide(
+    def _take_notice(
         self, row: IncomingPayment, claim: ReceiptClaim, request: NotifyPayment, context: RequestContext, now: datetime
     ) -> None:
         """Book the payment if it fits, else say why it is held."""
         if row.amount_cents != request.amount_cents:
-            row.held_because, row.updated_at = "It was reported with two amounts", now
-            row.save()
+            row.change(held_because="It was reported with two amounts", updated_at=now)
             return
         row.code, row.phone_number, row.name = request.code, request.phone_number or row.phone_number, request.name
         row.paid_at = request.at or row.paid_at or now
@@ -149,19 +139,19 @@ class NoticeService:
         self, row: IncomingPayment, claim: ReceiptClaim, paid_at: datetime, context: RequestContext, now: datetime
     ) -> None:
         row.waits_for = None
-        ours = collection_of(row, claim)
-        code = find_code(row.code or "", locked=True)
-        misfit = misfit_of(code, row.amount_cents, now)
+        ours = booking.collection_of(row, claim)
+        code = booking.find_code(row.code or "", locked=True)
+        misfit = booking.misfit_of(code, row.amount_cents, now)
         if ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:
             # The provider reports also what was asked for here.
             self._book.mark_booked(row, ours.id)
             return
         if ours is not None:
-            row.held_because = OWN_RECEIPT
+            row.held_because = booking.OWN_RECEIPT
             row.waits_for = ours.id if ours.status in UNFINISHED else None
         elif paid_at > now + _MOST_AHEAD:
             row.held_because = "It is dated more than five minutes ahead"
-        elif (ours := collection_like(row)) is not None:
+        elif (ours := booking.collection_like(row)) is not None:
             row.held_because = f"It may be what transaction {ours.id} asked for"
             row.waits_for = ours.id
         elif code is not None and misfit is None:
@@ -191,7 +181,7 @@ def _open_review(row: IncomingPayment, amount_cents: int, now: datetime) -> None
 
 def _report_held(row: IncomingPayment, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
     """Add a held payment to the operators' audit trail, and write them a mail, one a day."""
-    write_payment_event("incoming.held", row, context, row.held_because, is_automatic=True)
+    booking.write_payment_event("incoming.held", row, context, row.held_because, is_automatic=True)
     about = {"provider": row.provider, "amount": written_amount(row.amount_cents), "reason": row.held_because}
     about["page"] = "/console/operator/incoming"
     outbox.notify_operators(MailKind.INCOMING_HELD, about, now, occasion=f"incoming-held/{kampala_day(now)}")

@@ -58,8 +58,7 @@ class MailService:
         """One page of all mails, newest first."""
         context.require_operator()
         rows = matching(Mail.select(), request, Mail.status)
-        mails, next_cursor = page_of(rows, Mail, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, mails)), next_cursor)
+        return page_of(rows, Mail, request, self._tokens, lambda mails: map(_view, mails))
 
     def last_of_person(self, user_id: str, context: RequestContext) -> MailView | None:
         """The last mail with a link that a colleague had sent to a person of the caller's client."""

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from ussd_server.outbound.smtp import MailTrouble
+from ussd_server.wire import ListPage
 
 
 class MailKind(StrEnum):
@@ -79,12 +80,10 @@ class MailView:
 
 
 @dataclass(frozen=True, slots=True)
-class ListMails:
-    """Ask for one page of mails, newest first; `status` leaves out the others."""
+class ListMails(ListPage):
+    """Request for a page of mails, newest first; `status` leaves out the others."""
 
     status: MailStatus | None = None
-    cursor: str | None = None
-    limit: int = 50
 
 
 @dataclass(frozen=True, slots=True)

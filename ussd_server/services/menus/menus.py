@@ -28,34 +28,7 @@ from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import SendingGate
-from ussd_server.services.menus.documents import (
-    find_version,
-    paying_node,
-    read_source,
-    refused_addresses,
-    sentence_of,
-    usable_document,
-)
-from ussd_server.services.menus.messages import (
-    BindCode,
-    CheckMenu,
-    CheckReport,
-    CodeView,
-    CompareVersions,
-    DrawMenu,
-    GetGraph,
-    GraphView,
-    MakeScript,
-    MenuSummary,
-    MenuView,
-    NameVersion,
-    RollBack,
-    SaveDraft,
-    ScriptView,
-    VersionView,
-    WalkMenu,
-    WalkView,
-)
+from ussd_server.services.menus import documents, messages
 from ussd_server.services.pages import require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import PayingMenu
@@ -79,7 +52,7 @@ class MenuService:
         self._provider_states = ProviderStates(runtime.providers.takes_payments)
         self._session_life_seconds = runtime.settings.session_life_seconds
 
-    def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:
+    def save_draft(self, request: messages.SaveDraft, context: RequestContext) -> messages.CheckReport:
         """Save a draft, even one that cannot be published; returns the report of its check.
 
         The document may leave out its `id`. Raises INVALID_REQUEST, with line and column, for a text that is not YAML
@@ -89,7 +62,7 @@ class MenuService:
         context.require("menus:write")
         if not _MENU_ID.fullmatch(request.menu_id):
             raise ServiceError(Code.INVALID_REQUEST, "menu_id: Must be 1 to 64 letters, digits, dots, dashes or _.")
-        document, places = read_source(request)
+        document, places = documents.read_source(request)
         now = self._clock.now()
         saved = {"draft": document, "draft_saved_at": now}
         with unit_of_work():
@@ -103,14 +76,14 @@ class MenuService:
             _write_audit_event("menu.saved", menu, context, now)
         return self._report(request.menu_id, document, places)
 
-    def check(self, request: CheckMenu, context: RequestContext) -> CheckReport:
+    def check(self, request: messages.CheckMenu, context: RequestContext) -> messages.CheckReport:
         """Check a menu's draft, or the given document. Raises NOT_FOUND for a menu without a draft."""
         context.require("menus:read")
         if request.document is None and request.source is None:
             return self._report(request.menu_id, find_menu(request.menu_id, context).draft)
-        return self._report(request.menu_id, *read_source(request))
+        return self._report(request.menu_id, *documents.read_source(request))
 
-    def publish(self, menu_id: str, context: RequestContext) -> VersionView:
+    def publish(self, menu_id: str, context: RequestContext) -> messages.VersionView:
         """Publish the draft as a new version. Publishing the current version again changes nothing.
 
         Raises MENU_INVALID with the first error when the check finds one or a script fails; INSUFFICIENT_SCOPE, which
@@ -122,10 +95,10 @@ class MenuService:
         menu = find_menu(menu_id, context)
         report = self._report(menu_id, menu.draft)
         if not report.passes:
-            raise ServiceError(Code.MENU_INVALID, sentence_of(report.errors[0]))
+            raise ServiceError(Code.MENU_INVALID, documents.sentence_of(report.errors[0]))
         return self._publish(menu, menu.draft, context)
 
-    def publish_again(self, menu_id: str, context: RequestContext) -> VersionView:
+    def publish_again(self, menu_id: str, context: RequestContext) -> messages.VersionView:
         """Publish the current version anew in the caller's name, because its publisher was revoked; else as `publish`.
 
         Raises NOT_FOUND for a menu that was never published.
@@ -134,11 +107,11 @@ class MenuService:
         menu = find_menu(menu_id, context)
         return self._publish(menu, _require_version(menu, menu.published_version or 0).document, context)
 
-    def _publish(self, menu: Menu, document: dict[str, Any], context: RequestContext) -> VersionView:
+    def _publish(self, menu: Menu, document: dict[str, Any], context: RequestContext) -> messages.VersionView:
         self._require_may_pay(document, context)
         with unit_of_work():
             row_id, in_force = _lock(menu.id)
-            current = find_version(row_id, in_force) if in_force else None
+            current = documents.find_version(row_id, in_force) if in_force else None
             if current is not None and current.document == document and not self._fault_of(current):
                 return _version_view(menu.name, current, in_force)
             newest = MenuVersion.select(fn.MAX(MenuVersion.version)).where(MenuVersion.menu_id == row_id).scalar()
@@ -160,21 +133,21 @@ class MenuService:
         """Why the current version of a menu sends no money any more; None where it does, or never did."""
         context.require("menus:read")
         menu = find_menu(menu_id, context)
-        current = find_version(menu.id, menu.published_version) if menu.published_version else None
+        current = documents.find_version(menu.id, menu.published_version) if menu.published_version else None
         return None if current is None else self._fault_of(current)
 
     def _fault_of(self, version: MenuVersion) -> str | None:
-        if paying_node(read(version.document)[0]) is None:
+        if documents.paying_node(read(version.document)[0]) is None:
             return None
         return self._gate.fault_of_publisher(version.client_id, PayingMenu(version.menu_id, version.version))
 
     def _require_may_pay(self, document: dict[str, Any], context: RequestContext) -> None:
         """Raise INSUFFICIENT_SCOPE for a document that sends money where the caller may not let menus do so."""
-        node = paying_node(read(document)[0])
+        node = documents.paying_node(read(document)[0])
         if node is not None:
             self._gate.require_publishable(node, context)
 
-    def roll_back(self, request: RollBack, context: RequestContext) -> VersionView:
+    def roll_back(self, request: messages.RollBack, context: RequestContext) -> messages.VersionView:
         """Make an earlier version current again; the draft stays.
 
         Raises NOT_FOUND for an unknown version, INSUFFICIENT_SCOPE as `publish`.
@@ -188,7 +161,7 @@ class MenuService:
             _write_audit_event("menu.rolled_back", menu, context, self._clock.now())
         return _version_view(request.menu_id, row, row.version)
 
-    def list(self, context: RequestContext) -> tuple[MenuSummary, ...]:
+    def list(self, context: RequestContext) -> tuple[messages.MenuSummary, ...]:
         """Return every menu of the client, by name."""
         context.require("menus:read")
         codes = _codes_by_menu(context.client_id)
@@ -196,16 +169,18 @@ class MenuService:
         title = fn.SUBSTR(SQL(dialect().json_value("draft", "'title'", "text")), 1, 100).alias("title")
         rows: Any = Menu.select(Menu.id, Menu.name, Menu.published_version, Menu.draft_saved_at, title)
         return tuple(
-            MenuSummary(row.name, row.title or "", row.published_version, row.draft_saved_at, codes.get(row.id, ()))
+            messages.MenuSummary(
+                row.name, row.title or "", row.published_version, row.draft_saved_at, codes.get(row.id, ())
+            )
             for row in rows.where(Menu.client_id == context.client_id).order_by(Menu.name)
         )
 
-    def get(self, menu_id: str, context: RequestContext) -> MenuView:
+    def get(self, menu_id: str, context: RequestContext) -> messages.MenuView:
         """Return a menu with its documents. Raises NOT_FOUND for a menu that the client does not have."""
         context.require("menus:read")
         menu = find_menu(menu_id, context)
-        current = find_version(menu.id, menu.published_version) if menu.published_version else None
-        return MenuView(
+        current = documents.find_version(menu.id, menu.published_version) if menu.published_version else None
+        return messages.MenuView(
             menu_id=menu.name,
             title=menu.draft["title"] if isinstance(menu.draft.get("title"), str) else "",
             published_version=menu.published_version,
@@ -215,7 +190,7 @@ class MenuService:
             published=None if current is None else current.document,
         )
 
-    def versions(self, menu_id: str, context: RequestContext) -> tuple[VersionView, ...]:
+    def versions(self, menu_id: str, context: RequestContext) -> tuple[messages.VersionView, ...]:
         """Return every published version of a menu, newest first."""
         context.require("menus:read")
         menu = find_menu(menu_id, context)
@@ -223,14 +198,14 @@ class MenuService:
         rows = rows.order_by(MenuVersion.version.desc())
         return tuple(_version_view(menu.name, row, menu.published_version) for row in rows)
 
-    def graph(self, request: GetGraph, context: RequestContext) -> GraphView:
+    def graph(self, request: messages.GetGraph, context: RequestContext) -> messages.GraphView:
         """Return the nodes and edges of a menu. Raises NOT_FOUND for an unknown menu or version."""
         context.require("menus:read")
         menu = find_menu(request.menu_id, context)
         version = request.version or menu.published_version
         raw = _require_version(menu, version).document if version else menu.draft
         parts, drawing = in_native_thread(lambda: (graph(document := read(raw)[0]), draw(document)), pool="documents")
-        return GraphView(menu.name, version, parts.nodes, parts.edges, drawing)
+        return messages.GraphView(menu.name, version, parts.nodes, parts.edges, drawing)
 
     def document(self, menu_id: str, version: int | None, context: RequestContext) -> dict[str, Any]:
         """Return a version of a menu, the draft for None. Raises NOT_FOUND for an unknown menu or version."""
@@ -239,34 +214,34 @@ class MenuService:
         document: dict[str, Any] = menu.draft if version is None else _require_version(menu, version).document
         return document
 
-    def draw(self, request: DrawMenu, context: RequestContext) -> str:
+    def draw(self, request: messages.DrawMenu, context: RequestContext) -> str:
         """Return the SVG of a menu. Raises the errors of `document`, as the next three methods do."""
         raw = self.document(request.menu_id, request.version, context)
         return in_native_thread(lambda: draw(read(raw)[0], request.notes, request.marks), pool="documents")
 
-    def fullest_screens(self, request: NameVersion, context: RequestContext) -> Sequence[FullestScreen]:
+    def fullest_screens(self, request: messages.NameVersion, context: RequestContext) -> Sequence[FullestScreen]:
         """Return the fullest screen of each language on each network; none for a menu that cannot be walked."""
         raw = self.document(request.menu_id, request.version, context)
         try:
-            return fullest_screens(usable_document(raw), _patient_work())
+            return fullest_screens(documents.usable_document(raw), _patient_work())
         except (ServiceError, WorkExceededError):
             return []
 
-    def text(self, request: NameVersion, context: RequestContext) -> str:
+    def text(self, request: messages.NameVersion, context: RequestContext) -> str:
         """Return a menu as YAML."""
         return in_native_thread(write_yaml, self.document(request.menu_id, request.version, context), pool="documents")
 
-    def difference(self, request: CompareVersions, context: RequestContext) -> tuple[str, ...]:
+    def difference(self, request: messages.CompareVersions, context: RequestContext) -> tuple[str, ...]:
         """Return the lines of a unified diff without its two header lines: none of equal texts, all of long ones."""
         old, new = (
-            self.text(NameVersion(request.menu_id, version), context).splitlines()
+            self.text(messages.NameVersion(request.menu_id, version), context).splitlines()
             for version in (request.old, request.new)
         )
         if old != new and len(old) * len(new) > _MOST_COMPARED:
             return (*(f"-{line}" for line in old), *(f"+{line}" for line in new))
         return in_native_thread(lambda: tuple(unified_diff(old, new, lineterm=""))[2:], pool="documents")
 
-    def walk(self, request: WalkMenu, context: RequestContext) -> WalkView:
+    def walk(self, request: messages.WalkMenu, context: RequestContext) -> messages.WalkView:
         """Return every screen of a walk, without money, network or state on the server; at most 99 acts are done.
 
         Raises NOT_FOUND for a menu or version that the client does not have, and MENU_INVALID with the first error for
@@ -274,9 +249,9 @@ class MenuService:
         """
         walked = self._walk(request, context)
         payments = tuple(walked.simulator.payments.values())
-        return WalkView(request.menu_id, request.version, walked.simulator.is_over, walked.screens, payments)
+        return messages.WalkView(request.menu_id, request.version, walked.simulator.is_over, walked.screens, payments)
 
-    def make_script(self, request: MakeScript, context: RequestContext) -> ScriptView:
+    def make_script(self, request: messages.MakeScript, context: RequestContext) -> messages.ScriptView:
         """Return the script that repeats a walk; with `save`, also add it to the menu's draft.
 
         Raises the errors of `walk`, and INVALID_REQUEST when the draft has 50 scripts already.
@@ -288,11 +263,11 @@ class MenuService:
             if not isinstance(scripts, list) or len(scripts) >= MAX_SCRIPTS:
                 raise ServiceError(Code.INVALID_REQUEST, f"A menu may have at most {MAX_SCRIPTS} scripts")
             document = {**draft, "scripts": [*scripts, script]}
-            self.save_draft(SaveDraft(request.walk.menu_id, document), context)
-        return ScriptView(script, write_yaml({"scripts": [script]}), left_to_fill_in(script))
+            self.save_draft(messages.SaveDraft(request.walk.menu_id, document), context)
+        return messages.ScriptView(script, write_yaml({"scripts": [script]}), left_to_fill_in(script))
 
-    def _walk(self, request: WalkMenu, context: RequestContext) -> Walk:
-        document = usable_document(self.document(request.menu_id, request.version, context))
+    def _walk(self, request: messages.WalkMenu, context: RequestContext) -> Walk:
+        document = documents.usable_document(self.document(request.menu_id, request.version, context))
         facts = SessionFacts(
             request.phone_number, request.service_code, request.network, "walk", providers=self._provider_states
         )
@@ -303,7 +278,7 @@ class MenuService:
         """Return the JSON Schema of a menu document."""
         return menu_schema()
 
-    def bind_code(self, request: BindCode, context: RequestContext) -> CodeView:
+    def bind_code(self, request: messages.BindCode, context: RequestContext) -> messages.CodeView:
         """Bind a code to a menu.
 
         Raises NOT_FOUND for a code or a menu that the client does not have, INVALID_REQUEST for a menu that was never
@@ -322,7 +297,7 @@ class MenuService:
             _write_audit_event("menu.code_bound", menu, context, self._clock.now())
         return view_of_code(ServiceCode.get(is_theirs))
 
-    def codes(self, context: RequestContext) -> tuple[CodeView, ...]:
+    def codes(self, context: RequestContext) -> tuple[messages.CodeView, ...]:
         """Return the codes that the operator gave to the client."""
         context.require("menus:read")
         rows = ServiceCode.select().where(ServiceCode.client_id == context.client_id).order_by(ServiceCode.code)
@@ -333,16 +308,18 @@ class MenuService:
         context.require_operator()
         return call_secrets(self._keyring, context.client_id)
 
-    def _report(self, menu_id: str, raw: dict[str, Any], places: Callable[[], Places] | None = None) -> CheckReport:
+    def _report(
+        self, menu_id: str, raw: dict[str, Any], places: Callable[[], Places] | None = None
+    ) -> messages.CheckReport:
         report = check(
             raw,
             allow_plain_http=self._guard.takes_plain_http,
             session_life_seconds=self._session_life_seconds,
-            also=lambda document: refused_addresses(document, self._guard),
+            also=lambda document: documents.refused_addresses(document, self._guard),
             work=_patient_work(),
             places=places,
         )
-        return CheckReport(menu_id, report.passes, report.errors, report.warnings)
+        return messages.CheckReport(menu_id, report.passes, report.errors, report.warnings)
 
 
 def _patient_work() -> WorkBudget:
@@ -361,7 +338,7 @@ def find_menu(menu_id: str, context: RequestContext) -> Menu:
 
 
 def _require_version(menu: Menu, version: int) -> MenuVersion:
-    return require_row(find_version(menu.id, version), "Menu version")
+    return require_row(documents.find_version(menu.id, version), "Menu version")
 
 
 def _write_audit_event(action: str, menu: Menu, context: RequestContext, now: datetime) -> None:
@@ -374,8 +351,8 @@ def _lock(menu_id: str) -> tuple[str, int | None]:
     return row.id, row.published_version
 
 
-def _version_view(menu_id: str, row: MenuVersion, in_force: int | None) -> VersionView:
-    return VersionView(menu_id, row.version, row.published_at, row.version == in_force)
+def _version_view(menu_id: str, row: MenuVersion, in_force: int | None) -> messages.VersionView:
+    return messages.VersionView(menu_id, row.version, row.published_at, row.version == in_force)
 
 
 def _codes_by_menu(client_id: str) -> dict[str, tuple[str, ...]]:
@@ -393,7 +370,7 @@ def service_code(text: str) -> str:
     return code
 
 
-def view_of_code(row: ServiceCode) -> CodeView:
+def view_of_code(row: ServiceCode) -> messages.CodeView:
     """Return a service code with the name of its menu."""
     menu = Menu.get_or_none(Menu.id == row.menu_id) if row.menu_id else None
-    return CodeView(row.code, row.client_id, menu.name if menu else None, row.created_at)
+    return messages.CodeView(row.code, row.client_id, menu.name if menu else None, row.created_at)

@@ -86,8 +86,7 @@ class OperatorService:
         now = self._clock.now()
         with unit_of_work():
             row = _find(email)
-            row.is_active, row.updated_at = is_active, now
-            row.save(only=[Operator.is_active, Operator.updated_at])
+            row.change(is_active=is_active, updated_at=now)
             if not is_active:
                 end_logins(OperatorLogin, OperatorLogin.operator_id == row.id, "operator_disabled", now)
             action = "operator.enabled" if is_active else "operator.disabled"
@@ -103,8 +102,7 @@ class OperatorService:
         password_hash, now = hash_checked_password(password), self._clock.now()
         with unit_of_work():
             row = _find(email)
-            row.password_hash, row.updated_at = password_hash, now
-            row.save(only=[Operator.password_hash, Operator.updated_at])
+            row.change(password_hash=password_hash, updated_at=now)
             end_logins(OperatorLogin, OperatorLogin.operator_id == row.id, "password_changed", now)
             write_audit_event("operator.password_changed", context, now, client_id=None, object_id=row.id)
         return _view(row, self._factors.recovery_codes_left(row.id))
@@ -125,8 +123,7 @@ class OperatorService:
         now, secret = self._clock.now(), new_factor()
         with unit_of_work():
             row = _find(email)
-            row.factor_sealed, row.updated_at = self._factors.encrypt(secret, row.id), now
-            row.save(only=[Operator.factor_sealed, Operator.updated_at])
+            row.change(factor_sealed=self._factors.encrypt(secret, row.id), updated_at=now)
             codes = self._factors.replace_recovery_codes(row.id)
             end_logins(OperatorLogin, OperatorLogin.operator_id == row.id, "factor_reset", now)
             write_audit_event("operator.factor_reset", context, now, client_id=None, object_id=row.id)

@@ -136,8 +136,7 @@ class ProposalService:
                         Code.INVALID_REQUEST, "Nothing was done: the proposal does something else now than was shown"
                     )
                 action.act(proposal, name, context)
-            row.decided_by, row.decided_at, row.outcome = name, now, outcome
-            row.save(only=[Proposal.decided_by, Proposal.decided_at, Proposal.outcome])
+            row.change(decided_by=name, decided_at=now, outcome=outcome)
             write_audit_event(f"proposal.{outcome}", context, now, client_id=None, object_id=row.id, reason=row.reason)
         return _view(row)
 

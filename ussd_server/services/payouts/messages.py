@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from ussd_server.services.transactions.messages import DESCRIPTION, REFERENCE, Failure
 from ussd_server.values import grouped
-from ussd_server.wire import Cents, Internal, Length
+from ussd_server.wire import Cents, Internal, Length, ListPage, ListPeriod
 
 MOST_ITEMS = 5000
 LARGEST_FILE_BYTES = 2 * 1024 * 1024
@@ -150,24 +150,18 @@ class ApprovalRulesView:
 
 
 @dataclass(frozen=True, slots=True)
-class ListPayouts:
-    """Request for a page of payouts, newest first. `from_at` is included, `to_at` is not."""
+class ListPayouts(ListPeriod):
+    """Request for a page of payouts, newest first."""
 
-    limit: int = 50
-    cursor: str | None = None
     status: PayoutStatus | None = None
     reference: str | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ListPayoutItems:
+class ListPayoutItems(ListPage):
     """Request for rows of a payout in the order of their lines, of one state and of one match of names, or of all."""
 
     payout_id: str
-    limit: int = 50
-    cursor: str | None = None
     state: ItemState | None = None
     name_match: NameMatch | None = None
 

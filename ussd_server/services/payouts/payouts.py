@@ -18,45 +18,14 @@ from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
-from ussd_server.services.pages import find_by_id, matching, of_period, page_of
+from ussd_server.services.pages import find_by_id, matching, page_of
+from ussd_server.services.payouts import messages, records
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.approval_rules import approvals_needed
 from ussd_server.services.payouts.approvers import checked_note
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.drafts import PayoutDrafts
-from ussd_server.services.payouts.messages import (
-    MOST_CORRECTED,
-    RESULT_COLUMNS,
-    ApprovePayout,
-    CancelPayout,
-    CopyPayout,
-    CreatedPayout,
-    CreatePayout,
-    FloatShortfall,
-    InvalidRow,
-    ItemState,
-    ListPayoutItems,
-    ListPayouts,
-    NameMatch,
-    PayoutItemView,
-    PayoutStates,
-    PayoutStatus,
-    ReplacePayout,
-    WaitingProvider,
-)
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, waiting_providers
-from ussd_server.services.payouts.records import (
-    complete,
-    equal_payments,
-    fields_of,
-    item_state,
-    item_view,
-    mark_cancelled,
-    payout_view,
-    payout_views,
-    people_of_payout,
-    warnings_of,
-)
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import ids_of_same_person
 from ussd_server.services.transactions.create import TransactionCreator
@@ -70,7 +39,7 @@ log = Logger(__name__)
 # Other requests of the process go on between two reads.
 _ITEMS_OF_STREAM = 100
 # Rows that were paid or may still be. Of an approved payout, so may the ready ones, which wait for its date.
-_PAYABLE = frozenset({ItemState.QUEUED, ItemState.SENT, ItemState.SUCCEEDED})
+_PAYABLE = frozenset({messages.ItemState.QUEUED, messages.ItemState.SENT, messages.ItemState.SUCCEEDED})
 
 
 class PayoutService:
@@ -84,16 +53,18 @@ class PayoutService:
         self._drafts = PayoutDrafts(runtime, creator.fees)
         self._approval = PayoutApproval(runtime, creator)
 
-    def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
+    def create(self, request: messages.CreatePayout, context: RequestContext) -> messages.CreatedPayout:
         """Validate and keep every row, and send none (`PayoutDrafts.create`)."""
         return self._drafts.create(request, context)
 
-    def create_by_operator(self, request: CreatePayout, by: str, context: RequestContext) -> CreatedPayout:
+    def create_by_operator(
+        self, request: messages.CreatePayout, by: str, context: RequestContext
+    ) -> messages.CreatedPayout:
         """As `create`, on behalf of the operator named `by`. Raises what `require_name` raises, too."""
         context.require_operator()
         return self.create(request, _as_operators(context, require_name(by)))
 
-    def copy(self, request: CopyPayout, context: RequestContext) -> CreatedPayout:
+    def copy(self, request: messages.CopyPayout, context: RequestContext) -> messages.CreatedPayout:
         """Make a draft of the rows of a payout, or of the failed ones, each validated again.
 
         Raises what `create` raises, NOT_FOUND, and INVALID_REQUEST where rows were paid, or may still be, that the
@@ -106,7 +77,7 @@ class PayoutService:
             rows = [row for row in rows if row.state == request.only_state]
             if not rows:
                 raise ServiceError(Code.INVALID_REQUEST, "only: No row of the payout failed.")
-        payable = _PAYABLE if payout.status == PayoutStatus.DRAFT else {*_PAYABLE, ItemState.READY}
+        payable = _PAYABLE if payout.status == messages.PayoutStatus.DRAFT else {*_PAYABLE, messages.ItemState.READY}
         paid = sum(row.state in payable for row in rows)
         if paid and not request.again:
             raise ServiceError(
@@ -115,13 +86,13 @@ class PayoutService:
                 "Copy the others with only: failed, or pay all of them once more with again: true.",
             )
         items = tuple(
-            {name: value for name, value in (*fields_of(row).items(), ("metadata", row.metadata)) if value}
+            {name: value for name, value in (*records.fields_of(row).items(), ("metadata", row.metadata)) if value}
             for row in with_pauses(rows)
         )
-        copied = CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
+        copied = messages.CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
         return self._drafts.create(copied, context, None if request.again else payout.copied_from or payout.id)
 
-    def replace(self, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
+    def replace(self, request: messages.ReplacePayout, context: RequestContext) -> messages.CreatedPayout:
         """Put a corrected draft in the place of a draft (`PayoutDrafts.replace`). NOT_FOUND as `get`."""
         context.require("payouts:write")
         return self._drafts.replace(_find(request.payout_id, context), request, context)
@@ -132,30 +103,30 @@ class PayoutService:
         replaced_by: str | None = _find(payout_id, context).replaced_by
         return replaced_by
 
-    def invalid_rows(self, payout_id: str, context: RequestContext) -> tuple[InvalidRow, ...]:
+    def invalid_rows(self, payout_id: str, context: RequestContext) -> tuple[messages.InvalidRow, ...]:
         """The first 50 rows with problems, to be corrected. NOT_FOUND as `get`."""
         context.require("payouts:read")
         items = PayoutItem.select().where(PayoutItem.payout_id == _find(payout_id, context).id, ~PayoutItem.is_ready)
         return tuple(
-            InvalidRow(item.line, tuple(item.problems or ()), fields_of(item))
-            for item in items.order_by(PayoutItem.line).limit(MOST_CORRECTED)
+            messages.InvalidRow(item.line, tuple(item.problems or ()), records.fields_of(item))
+            for item in items.order_by(PayoutItem.line).limit(messages.MOST_CORRECTED)
         )
 
-    def get(self, payout_id: str, context: RequestContext) -> PayoutStates:
+    def get(self, payout_id: str, context: RequestContext) -> messages.PayoutStates:
         """One payout with the counts and sums of its rows by state. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
-        return payout_view(_find(payout_id, context))
+        return records.payout_view(_find(payout_id, context))
 
-    def shortfalls(self, payout_id: str, context: RequestContext) -> tuple[FloatShortfall, ...]:
+    def shortfalls(self, payout_id: str, context: RequestContext) -> tuple[messages.FloatShortfall, ...]:
         """The providers whose float is too low for a draft; none for other payouts. NOT_FOUND as `get`."""
         context.require("payouts:read")
         return _shortfalls(_find(payout_id, context))
 
-    def providers_awaited(self, payout_id: str, context: RequestContext) -> tuple[WaitingProvider, ...]:
+    def providers_awaited(self, payout_id: str, context: RequestContext) -> tuple[messages.WaitingProvider, ...]:
         """The providers for which ready or queued rows wait, because they take no payments now. NOT_FOUND as `get`."""
         context.require("payouts:read")
         payout = _find(payout_id, context)
-        if payout.status in (PayoutStatus.CANCELLED, PayoutStatus.COMPLETED):
+        if payout.status in (messages.PayoutStatus.CANCELLED, messages.PayoutStatus.COMPLETED):
             return ()
         if payout.reserved_at is not None:
             names = waiting_providers(payout.id)
@@ -165,13 +136,13 @@ class PayoutService:
             )
             names = [name for (name,) in ready.distinct().tuples()]
         away = sorted(name for name in names if name and not self._providers.takes_payments(name))
-        return tuple(WaitingProvider(name, self._providers.is_off(name)) for name in away)
+        return tuple(messages.WaitingProvider(name, self._providers.is_off(name)) for name in away)
 
     def equal_payment_count(self, payout_id: str, context: RequestContext) -> int:
         """How many rows of a draft equal a payment of another payout in the last seven days. NOT_FOUND as `get`."""
         context.require("payouts:read")
         payout = _find(payout_id, context)
-        return len(equal_payments(payout)) if payout.status == PayoutStatus.DRAFT else 0
+        return len(records.equal_payments(payout)) if payout.status == messages.PayoutStatus.DRAFT else 0
 
     def unpaid_cents(self, payout_id: str, context: RequestContext) -> int:
         """The sum of the invalid rows' amounts, as far as they can be read. NOT_FOUND as `get`."""
@@ -184,7 +155,7 @@ class PayoutService:
         )
         return int(invalid.scalar() or 0)
 
-    def name_matches(self, payout_id: str, context: RequestContext) -> Mapping[NameMatch | None, int]:
+    def name_matches(self, payout_id: str, context: RequestContext) -> Mapping[messages.NameMatch | None, int]:
         """How many ready rows have which match of names; None counts names not yet compared. NOT_FOUND as `get`."""
         context.require("payouts:read")
         payout = _find(payout_id, context)
@@ -193,7 +164,7 @@ class PayoutService:
             .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.name.is_null(False))
             .group_by(PayoutItem.name_match)
         )
-        return {match and NameMatch(match): int(count) for match, count in rows.tuples()}
+        return {match and messages.NameMatch(match): int(count) for match, count in rows.tuples()}
 
     def counted_as_maker(self, payout_id: str, context: RequestContext) -> frozenset[str]:
         """The ids of the people who may not approve a payout: they count as one with its maker or an approver.
@@ -201,45 +172,45 @@ class PayoutService:
         NOT_FOUND as `get`.
         """
         context.require("payouts:read")
-        return ids_of_same_person(context.client_id, people_of_payout(_find(payout_id, context)))
+        return ids_of_same_person(context.client_id, records.people_of_payout(_find(payout_id, context)))
 
     def approvals_needed(self, payout_id: str, context: RequestContext) -> int:
         """How many approvals a payout needs by the rules of its client. NOT_FOUND as `get`."""
         context.require("payouts:read")
         return approvals_needed(_find(payout_id, context), self._digests)
 
-    def list(self, request: ListPayouts, context: RequestContext) -> Page[PayoutStates]:
+    def list(self, request: messages.ListPayouts, context: RequestContext) -> Page[messages.PayoutStates]:
         """A page of the client's payouts without replaced drafts, newest first."""
         context.require("payouts:read")
         rows = Payout.select().where(Payout.client_id == context.client_id, Payout.replaced_by.is_null())
         rows = matching(rows, request, Payout.status, Payout.reference)
-        rows = of_period(rows, Payout, request.from_at, request.to_at)
-        payouts, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens)
-        return Page(payout_views(payouts), next_cursor)
+        return page_of(rows, Payout, request, self._tokens, records.payout_views)
 
-    def items(self, request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:
+    def items(self, request: messages.ListPayoutItems, context: RequestContext) -> Page[messages.PayoutItemView]:
         """A page of a payout's rows in the order of their lines. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
         payout = _find(request.payout_id, context)
         kind, after = f"payout_items/{payout.id}", 0
         if request.cursor is not None:
             after = int(self._tokens.read_cursor(kind, request.cursor))
-        items = _items(payout, request, after, request.limit + 1, warnings_of(payout))
+        items = _items(payout, request, after, request.limit + 1, records.warnings_of(payout))
         has_next, items = len(items) > request.limit, items[: request.limit]
         return Page(tuple(items), self._tokens.cursor(kind, str(items[-1].line)) if has_next else None)
 
-    def stream_items(self, request: ListPayoutItems, context: RequestContext) -> Iterator[PayoutItemView]:
+    def stream_items(
+        self, request: messages.ListPayoutItems, context: RequestContext
+    ) -> Iterator[messages.PayoutItemView]:
         """Every row of a payout, of one state or of all. NOT_FOUND, before the first one, also for another client's."""
         context.require("payouts:read")
         return _stream(_find(request.payout_id, context), request)
 
-    def csv(self, request: ListPayoutItems, context: RequestContext) -> Iterator[bytes]:
+    def csv(self, request: messages.ListPayoutItems, context: RequestContext) -> Iterator[bytes]:
         """Every row with its result as a CSV file, made while it is sent. Raises what `stream_items` raises."""
         rows = self.stream_items(request, context)
         further = _further_columns(request.payout_id)
-        return csv_parts((*RESULT_COLUMNS, *further), (_cells(row, further) for row in rows))
+        return csv_parts((*messages.RESULT_COLUMNS, *further), (_cells(row, further) for row in rows))
 
-    def approve(self, request: ApprovePayout, context: RequestContext) -> PayoutStates:
+    def approve(self, request: messages.ApprovePayout, context: RequestContext) -> messages.PayoutStates:
         """Approve a payout, and reserve its money if it is due within a day (`PayoutApproval.approve`)."""
         context.require("payouts:approve")
         payout = _find(request.payout_id, context)
@@ -248,11 +219,11 @@ class PayoutService:
         for each in short:
             log.warning("a payout that is larger than the float was approved", provider=each.provider)
         self._wake_worker()
-        return payout_view(row)
+        return records.payout_view(row)
 
     def approve_by_operators(
-        self, request: ApprovePayout, by: str, second: str, context: RequestContext
-    ) -> PayoutStates:
+        self, request: messages.ApprovePayout, by: str, second: str, context: RequestContext
+    ) -> messages.PayoutStates:
         """As `approve`, on behalf of two operators, of whom one may have made the payout.
 
         Raises what `require_two_names` raises, too.
@@ -260,7 +231,7 @@ class PayoutService:
         context.require_operator()
         return self.approve(request, _as_operators(context, *require_two_names(by, second)))
 
-    def cancel(self, request: CancelPayout, context: RequestContext) -> PayoutStates:
+    def cancel(self, request: messages.CancelPayout, context: RequestContext) -> messages.PayoutStates:
         """Cancel what was not sent and release its reservation; again, nothing changes.
 
         Raises INVALID_REQUEST when every row was sent and for an invalid note, NOT_FOUND, also for another client's.
@@ -269,17 +240,17 @@ class PayoutService:
         payout, note = _find(request.payout_id, context), checked_note(request.note)
         with long_unit_of_work():
             row = lock_row(Payout, payout.id)
-            if row.status != PayoutStatus.CANCELLED:
+            if row.status != messages.PayoutStatus.CANCELLED:
                 row.cancel_note = note
                 self._cancel(row, context, self._clock.now())
-        return payout_view(row)
+        return records.payout_view(row)
 
     def _cancel(self, row: Payout, context: RequestContext, now: datetime) -> None:
         if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row, now)):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
-        mark_cancelled(row, now)
+        records.mark_cancelled(row, now)
         if row.approved_at is not None and not is_under_way(row.id):
-            complete(row, self._outbox, now)
+            records.complete(row, self._outbox, now)
         else:
             row.due_at = now if row.approved_at is not None else None
             row.save()
@@ -297,8 +268,8 @@ def _find(payout_id: str, context: RequestContext) -> Payout:
     return find_by_id(own, Payout, payout_id, "Payout")
 
 
-def _shortfalls(payout: Payout) -> tuple[FloatShortfall, ...]:
-    if payout.status != PayoutStatus.DRAFT:
+def _shortfalls(payout: Payout) -> tuple[messages.FloatShortfall, ...]:
+    if payout.status != messages.PayoutStatus.DRAFT:
         return ()
     needed = fn.SUM(PayoutItem.amount_cents)
     rows: Any = (
@@ -309,21 +280,21 @@ def _shortfalls(payout: Payout) -> tuple[FloatShortfall, ...]:
         .having(needed > ProviderFloat.amount_cents)
         .order_by(PayoutItem.provider)
     )
-    return tuple(FloatShortfall(provider, int(sum_), int(kept)) for provider, sum_, kept in rows.tuples())
+    return tuple(messages.FloatShortfall(provider, int(sum_), int(kept)) for provider, sum_, kept in rows.tuples())
 
 
 def _items(
-    payout: Payout, request: ListPayoutItems, after: int, limit: int, warnings: Mapping[str, str]
-) -> list[PayoutItemView]:
+    payout: Payout, request: messages.ListPayoutItems, after: int, limit: int, warnings: Mapping[str, str]
+) -> list[messages.PayoutItemView]:
     rows = _rows_with_states(payout).where(PayoutItem.line > after).limit(limit)
     if request.state is not None:
-        rows = rows.where(item_state(payout) == request.state)
+        rows = rows.where(records.item_state(payout) == request.state)
     if request.name_match is not None:
         is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
         rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
     items = list(rows)
-    equal = equal_payments(payout, items[0].line, items[-1].line) if items else {}
-    return [item_view(row, ItemState(row.state), _warning(row, warnings, equal)) for row in items]
+    equal = records.equal_payments(payout, items[0].line, items[-1].line) if items else {}
+    return [records.item_view(row, messages.ItemState(row.state), _warning(row, warnings, equal)) for row in items]
 
 
 def _warning(row: Any, warnings: Mapping[str, str], equal: Mapping[int, str]) -> str | None:
@@ -341,7 +312,7 @@ def _rows_with_states(payout: Payout) -> Any:
             Transaction.failure_code,
             Transaction.fee_cents,
             Transaction.provider_transaction_id,
-            item_state(payout).alias("state"),
+            records.item_state(payout).alias("state"),
         )
         .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == PayoutItem.transaction_id), attr="transaction")
         .where(PayoutItem.payout_id == payout.id)
@@ -358,7 +329,7 @@ def _further_columns(payout_id: str) -> list[str]:
     return list(dict.fromkeys(heading for row in ordered for heading in row.metadata))
 
 
-def _cells(row: PayoutItemView, further: Sequence[str]) -> list[object]:
+def _cells(row: messages.PayoutItemView, further: Sequence[str]) -> list[object]:
     failure = f"{row.failure.code}: {row.failure.message}" if row.failure else None
     return [
         row.line,
@@ -380,10 +351,10 @@ def _cells(row: PayoutItemView, further: Sequence[str]) -> list[object]:
     ]
 
 
-def _stream(payout: Payout, request: ListPayoutItems) -> Iterator[PayoutItemView]:
+def _stream(payout: Payout, request: messages.ListPayoutItems) -> Iterator[messages.PayoutItemView]:
     after = 0
     try:
-        warnings = warnings_of(payout)
+        warnings = records.warnings_of(payout)
         while items := _items(payout, request, after, _ITEMS_OF_STREAM, warnings):
             yield from items
             after = items[-1].line

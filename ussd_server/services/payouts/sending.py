@@ -144,7 +144,7 @@ class PayoutSender:
             if not self._providers.takes_payments(item.provider) or not self._within_pace(item.provider):
                 return None
             try:
-                registration = self._names.ask(item.phone_number, _NAME_TIMEOUT_SECONDS)
+                registration = self._names.query(item.phone_number, _NAME_TIMEOUT_SECONDS)
             except DATABASE_ERRORS:
                 raise
             except Exception as error:

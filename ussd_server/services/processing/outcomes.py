@@ -8,16 +8,7 @@ from datetime import datetime
 from ussd_server.database.tables import lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.services.accounts.ledger import (
-    PROVIDER_ACCOUNT,
-    SHORTFALL_ACCOUNT,
-    Leg,
-    end_holds,
-    holds_of,
-    legs_of,
-    lock_accounts,
-    write_entry,
-)
+from ussd_server.services.accounts import ledger
 from ussd_server.services.gates.receipts import ClaimOutcome, ClaimResult, WayIn, claim_success, give_back, has_contest
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
@@ -56,8 +47,8 @@ def succeed(
     if row.type == TransactionType.COLLECTION:
         legs = _legs_of_collection(row)
     else:
-        legs = end_holds(holds_of(row.id), "post") or _legs_without_hold(row)
-    write_entry(row.client_id, row.id, legs, now)
+        legs = ledger.end_holds(ledger.holds_of(row.id), "post") or _legs_without_hold(row)
+    ledger.write_entry(row.client_id, row.id, legs, now)
     row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, None, now, None
     close_review(row, REVIEW_SILENT, now)
     row.save()
@@ -96,9 +87,9 @@ def fail(
 
     `next_check_at` is when the worker queries the provider once more, whether it still reports the failure.
     """
-    holds = holds_of(row.id)
+    holds = ledger.holds_of(row.id)
     if holds:
-        write_entry(row.client_id, row.id, end_holds(holds, "void"), now)
+        ledger.write_entry(row.client_id, row.id, ledger.end_holds(holds, "void"), now)
     row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, next_check_at
     close_review(row, REVIEW_SILENT, now)
     if source is not Source.OPERATOR and has_contest(row):
@@ -121,19 +112,19 @@ def close_review(row: Transaction, reason: str, now: datetime) -> None:
         row.review_closed_at = now
 
 
-def _legs_of_collection(row: Transaction) -> list[Leg]:
+def _legs_of_collection(row: Transaction) -> list[ledger.Leg]:
     """What a collection moves: the amount into the client's account, and its fee out of that."""
-    provider = PROVIDER_ACCOUNT.format(row.provider)
-    return legs_of(row, "move", provider, row.account)
+    provider = ledger.PROVIDER_ACCOUNT.format(row.provider)
+    return ledger.legs_of(row, "move", provider, row.account)
 
 
-def _legs_without_hold(row: Transaction) -> list[Leg]:
+def _legs_without_hold(row: Transaction) -> list[ledger.Leg]:
     """A payment that left after its reservation was released: debits the account if it has enough, else a shortfall."""
-    provider = PROVIDER_ACCOUNT.format(row.provider)
-    legs = legs_of(row, "move", row.account, provider)
-    available_cents = lock_accounts(row.client_id, {name for leg in legs for name in (leg.debit, leg.credit)})
+    provider = ledger.PROVIDER_ACCOUNT.format(row.provider)
+    legs = ledger.legs_of(row, "move", row.account, provider)
+    available_cents = ledger.lock_accounts(row.client_id, {name for leg in legs for name in (leg.debit, leg.credit)})
     if available_cents.get(row.account, 0) < row.amount_cents + row.fee_cents:
-        legs = legs_of(row, "move", SHORTFALL_ACCOUNT, provider, fee_from=SHORTFALL_ACCOUNT)
+        legs = ledger.legs_of(row, "move", ledger.SHORTFALL_ACCOUNT, provider, fee_from=ledger.SHORTFALL_ACCOUNT)
     return legs
 
 
@@ -145,6 +136,5 @@ def reverse_when_refunded(original: Transaction, source: Source, now: datetime) 
     if original.status == TransactionStatus.SUCCEEDED and (
         sum(refund.amount_cents for refund in refunds) >= original.amount_cents
     ):
-        original.status, original.updated_at = TransactionStatus.REVERSED, now
-        original.save(only=[Transaction.status, Transaction.updated_at])
+        original.change(status=TransactionStatus.REVERSED, updated_at=now)
         append_change(original, source, now, ChangeDetail(note="Its refunds add up to its whole amount"))

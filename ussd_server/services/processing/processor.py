@@ -125,13 +125,13 @@ class PaymentProcessor:
         called_at = self._clock.now()
         if is_sent:
             source = Source.SUBMIT
-            self._at_kill_point("ask.recorded")
+            self._at_kill_point("send.recorded")
             answer, took_ms = self._call(provider, "ask", provider.send, payment)
-            self._at_kill_point("ask.answered")
+            self._at_kill_point("send.answered")
         else:
             source = Source(row.due_source)
             answer, took_ms = self._call(provider, "enquire", provider.query_status, payment)
-            self._at_kill_point("enquiry.answered")
+            self._at_kill_point("query.answered")
         self.apply_outcome(row.id, provider.pace, answer, source, called_at, row.lease_token, took_ms)
         self._at_kill_point("concluded")
 

@@ -9,16 +9,7 @@ from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, PollingSchedule, ProviderAnswer
 from ussd_server.services.gates.receipts import WayIn
-from ussd_server.services.processing.outcomes import (
-    REVIEW_AMOUNT,
-    REVIEW_ANOTHER,
-    REVIEW_RETRACTED,
-    REVIEW_SILENT,
-    close_review,
-    fail,
-    open_review,
-    succeed,
-)
+from ussd_server.services.processing import outcomes
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus
@@ -50,10 +41,10 @@ def apply_answer(
         case Outcome.SUCCEEDED if answer.amount_cents not in (None, row.amount_cents):
             assert answer.amount_cents is not None
             row.due_at = None
-            open_review(row, REVIEW_AMOUNT.format(written_amount(answer.amount_cents)), now)
+            outcomes.open_review(row, outcomes.REVIEW_AMOUNT.format(written_amount(answer.amount_cents)), now)
         case Outcome.SUCCEEDED:
             way = WayIn.CALLBACK if source is Source.CALLBACK else WayIn.ENQUIRY
-            succeed(row, source, now, receipts, detail, way)
+            outcomes.succeed(row, source, now, receipts, detail, way)
         case _ if row.status == TransactionStatus.FAILED:
             # An answer to an earlier call proves nothing about a failure that was reported later.
             if called_at > row.completed_at:
@@ -62,11 +53,11 @@ def apply_answer(
             # The database lost this payment, and it was created again with another content.
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
             row.due_at = None
-            open_review(row, REVIEW_ANOTHER, now)
+            outcomes.open_review(row, outcomes.REVIEW_ANOTHER, now)
         case Outcome.FAILED:
             assert answer.failure is not None
             next_check_at = now + timedelta(seconds=pace.late_check_after)
-            fail(row, answer.failure, source, now, detail, next_check_at)
+            outcomes.fail(row, answer.failure, source, now, detail, next_check_at)
         case Outcome.PENDING:
             _wait_on(row, TransactionStatus.PENDING, pace, source, now, detail)
         case Outcome.NOT_SENT if row.status == TransactionStatus.SUBMITTED:
@@ -117,7 +108,7 @@ def _wait_on(
         row.status = status
         append_change(row, source, now, detail)
     if is_silent_for_long:
-        open_review(row, REVIEW_SILENT, now)
+        outcomes.open_review(row, outcomes.REVIEW_SILENT, now)
 
 
 def _after_not_sent(
@@ -131,7 +122,7 @@ def _after_not_sent(
     elif now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
         # If the database lost this payment once, it may have been sent under the same reference: query it.
         next_check_at = now + timedelta(seconds=pace.late_check_after)
-        fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now, detail, next_check_at)
+        outcomes.fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now, detail, next_check_at)
     else:
         row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
 
@@ -140,16 +131,16 @@ def _apply_after_failure(row: Transaction, pace: PollingSchedule, outcome: Outco
     """Apply the answer to a status query after a failure: confirmed, retracted, or unknown."""
     late_check_at = row.completed_at + timedelta(seconds=pace.late_check_after)
     is_early = now - row.completed_at < timedelta(seconds=pace.give_up_after)
-    is_retracted = row.review_reason == REVIEW_RETRACTED and row.review_closed_at is None
+    is_retracted = row.review_reason == outcomes.REVIEW_RETRACTED and row.review_closed_at is None
     if outcome is Outcome.PENDING or (outcome is Outcome.UNKNOWN and (is_early or is_retracted)):
         row.due_at = now + timedelta(seconds=pace.late_check_after if is_early else SLOW_POLL_SECONDS)
         if outcome is Outcome.PENDING:
             # The reservation was released already, and the money may still move: open a review.
-            open_review(row, REVIEW_RETRACTED, now)
+            outcomes.open_review(row, outcomes.REVIEW_RETRACTED, now)
     else:
         # A callback may have brought this query forward; the scheduled one is made as well.
         row.due_at = late_check_at if now < late_check_at else None
-        close_review(row, REVIEW_RETRACTED, now)
+        outcomes.close_review(row, outcomes.REVIEW_RETRACTED, now)
 
 
 def _is_lost(row: Transaction, pace: PollingSchedule, called_at: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""Floats: the money for disbursements that is left at each provider, asked for every minute."""
+"""Floats: the money for disbursements that is left at each provider, queried every minute."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _TIMEOUT_SECONDS = 10.0
 
 
 class FloatService:
-    """Asks providers for the float, keeps the last answer of each, and records when one becomes low."""
+    """Queries the float of providers, keeps the last answer of each, and records when one becomes low."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._providers, self._outbox = runtime.clock, runtime.providers, runtime.mail_outbox
         self._alert_cents = runtime.settings.float_alert_shillings * 100
 
-    def ask(self) -> int:
-        """Ask every provider whose float was not asked for within a minute, by any worker; return how many."""
+    def query(self) -> int:
+        """Query every provider whose float was not queried within a minute, by any worker; return how many."""
         due = [provider for provider in self._providers if self._claim(provider.name)]
         for provider in due:
             self._ask(provider)

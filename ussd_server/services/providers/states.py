@@ -132,7 +132,7 @@ class OutageWatch:
         kept = {row.provider: row.away_since is not None for row in ProviderFloat.select()}
         for state in self._states.list(operator_context()):
             is_away = state.status is ProviderStatus.UNAVAILABLE
-            # A provider whose float was never asked for has no row yet.
+            # A provider whose float was never queried has no row yet.
             if state.provider in kept and kept[state.provider] is not is_away:
                 self._record(state, is_away)
 
@@ -142,8 +142,7 @@ class OutageWatch:
             if (row.away_since is not None) is is_away:
                 # Another worker has recorded it first.
                 return
-            row.away_since = now if is_away else None
-            row.save()
+            row.change(away_since=now if is_away else None)
             write_audit_event(
                 "provider.away" if is_away else "provider.back",
                 RequestContext(Caller(CallerKind.NOBODY)),

@@ -1,4 +1,4 @@
-"""Names of subscribers: asked of their provider, and kept for a day."""
+"""Names of subscribers: queried at their provider, and kept for a day."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class SubscriberNames:
         self._clock, self._providers = runtime.clock, runtime.providers
 
     def kept(self, phone_number: str) -> Registration | None:
-        """The reply of the provider within the last day; None when it was not asked or had no answer."""
+        """The reply of the provider within the last day; None when it was not queried or had no answer."""
         provider = self._providers.of_number(phone_number)
         is_known = (SubscriberName.provider == provider) & (SubscriberName.phone_number == phone_number)
         is_fresh = SubscriberName.asked_at > self._clock.now() - _KEPT
         row = SubscriberName.select(SubscriberName.name).where(is_known, is_fresh).first()
         return None if row is None else Registration(row.name, row.name is not None)
 
-    def ask(self, phone_number: str, timeout_seconds: float) -> Registration:
-        """Ask the provider now, for at most `timeout_seconds`, and keep its answer if it has one."""
+    def query(self, phone_number: str, timeout_seconds: float) -> Registration:
+        """Query the provider now, for at most `timeout_seconds`, and keep its answer if it has one."""
         name = self._providers.of_number(phone_number)
         provider = self._providers.get(name or "")
         if provider is None or self._providers.is_away(provider.name):
@@ -46,7 +46,7 @@ class SubscriberNames:
 
     def read(self, phone_number: str, timeout_seconds: float) -> str | None:
         """The name, from the last day or from the provider; None for a number without one."""
-        return (self.kept(phone_number) or self.ask(phone_number, timeout_seconds)).name
+        return (self.kept(phone_number) or self.query(phone_number, timeout_seconds)).name
 
     def clean(self) -> int:
         """Remove names that are older than a day; return their number."""
@@ -78,5 +78,5 @@ class SubscriberService:
                     retry_after_seconds=decision.retry_after_seconds,
                 )
             with self._permit(context.client_id) as has_permit:
-                found = self._names.ask(phone_number, _TIMEOUT_SECONDS) if has_permit else Registration()
+                found = self._names.query(phone_number, _TIMEOUT_SECONDS) if has_permit else Registration()
         return Subscriber(phone_number, self._providers.of_number(phone_number), found.name, found.is_registered)

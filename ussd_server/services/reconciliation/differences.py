@@ -47,8 +47,7 @@ class DifferenceService:
         context.require_operator()
         if request.statement_id is not None:
             return self._of_statement(request.statement_id, request)
-        found, cursor = page_of(_open(), StatementDifference, request.cursor, request.limit, self._tokens)
-        return Page(_views(found), cursor)
+        return page_of(_open(), StatementDifference, request, self._tokens, _views)
 
     def count(self, context: RequestContext) -> int:
         """How many differences are open, 10,000 at most."""

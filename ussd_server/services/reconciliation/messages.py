@@ -10,7 +10,7 @@ from typing import Annotated, BinaryIO
 
 from ussd_server.providers.statement_format import DateOrder, Thousands
 from ussd_server.values import shillings
-from ussd_server.wire import Form, Internal, SignedCents
+from ussd_server.wire import Form, Internal, ListPage, SignedCents
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +117,6 @@ class UndoImport:
     reason: str = "the import was undone"
 
 
-@dataclass(frozen=True, slots=True)
-class ListProviderStatements:
-    """Request for a page of imported statements, newest first."""
-
-    cursor: str | None = None
-    limit: int = 50
-
-
 class Verdict(StrEnum):
     """What the comparison found for a line, or for a transaction that the statement lacks (wire contract 13)."""
 
@@ -172,15 +164,13 @@ class ComparedLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ListDifferences:
+class ListDifferences(ListPage):
     """Request for a page of differences: those of one statement in its order, or else the open ones, newest first.
 
     With `verdict` only those of a statement that have it.
     """
 
     statement_id: str | None = None
-    cursor: str | None = None
-    limit: int = 50
     verdict: Verdict | None = None
 
 

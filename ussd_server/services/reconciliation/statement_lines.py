@@ -19,7 +19,7 @@ from ussd_server.services.reconciliation.conventions import (
 )
 from ussd_server.services.reconciliation.days.stated_period import StatedPeriod
 from ussd_server.services.reconciliation.statement_rows import Layouts, StatementTable
-from ussd_server.spreadsheets.dates import CellDate, read_date
+from ussd_server.spreadsheets.dates import read_date
 from ussd_server.spreadsheets.headings import heading_key
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
 from ussd_server.values import grouped
@@ -224,15 +224,12 @@ class StatementReader:
         date = read_date(dated, self._known.zone)
         if date is None:
             self._refuse(row, StatementField.DATE, f"the date {dated[:40]!r} cannot be read.")
-        moment = self._moment(date)
+        moment = date.month_first if self._conventions.order is DateOrder.MONTH_FIRST else date.day_first
         if moment is None:
             self._refuse(row, StatementField.DATE, no_such_order(self._conventions))
         self._resolution = max(self._resolution, date.resolution)
         self.dates.note(moment)
         return moment
-
-    def _moment(self, date: CellDate) -> datetime | None:
-        return date.month_first if self._conventions.order is DateOrder.MONTH_FIRST else date.day_first
 
     def _amount(self, row: Row, kind: LineType | None) -> tuple[int, int] | None:
         """The cents and the direction of a line, which may have an amount, a credit or a debit; None without any."""

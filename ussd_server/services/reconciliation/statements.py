@@ -19,25 +19,12 @@ from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, with_additions
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.pages import page_of
-from ussd_server.services.reconciliation import imports
+from ussd_server.services.reconciliation import imports, messages
 from ussd_server.services.reconciliation.conventions import FileConventions
 from ussd_server.services.reconciliation.days import coverage
 from ussd_server.services.reconciliation.days.lines import DayLine, PackedDays
 from ussd_server.services.reconciliation.imports import ImportedLines
 from ussd_server.services.reconciliation.matching import Match, Matcher
-from ussd_server.services.reconciliation.messages import (
-    MAY_DIFFER,
-    BalanceBreak,
-    ComparedLine,
-    CoverDays,
-    ListProviderStatements,
-    ProviderStatementView,
-    ReconcileStatement,
-    Reconciliation,
-    StatementReading,
-    UndoImport,
-    Verdict,
-)
 from ussd_server.services.reconciliation.running_balance import RunningBalance
 from ussd_server.services.reconciliation.statement_lines import Period, StatementReader
 from ussd_server.services.reconciliation.statement_rows import Layouts
@@ -47,7 +34,7 @@ from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import let_others_run
 from ussd_server.values import new_id, written_amount
-from ussd_server.wire import Page, view_of_row
+from ussd_server.wire import ListPage, Page, view_of_row
 
 _BATCH = 1000
 _CHUNK_BYTES = 1024 * 1024
@@ -55,7 +42,7 @@ _IN_MEMORY_BYTES = 4 * 1024 * 1024
 # More differences, or more than half of the lines, are probably the wrong file.
 _MOST_DIFFERENCES = 1000
 _LONGEST_NAME = 200
-_AS_IT_IS = StatementReading()
+_AS_IT_IS = messages.StatementReading()
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
 
@@ -68,7 +55,7 @@ class ProviderStatementService:
         self._headings = runtime.settings.statement_headings
         self._currencies = {name: access.currency for name, access in runtime.settings.providers.items()}
 
-    def reconcile(self, request: ReconcileStatement, context: RequestContext) -> Reconciliation:
+    def reconcile(self, request: messages.ReconcileStatement, context: RequestContext) -> messages.Reconciliation:
         """Compare a statement with our transactions, and store its differences for review.
 
         A file that was imported before is compared again and stored not again. Nothing is stored for a dry run, and
@@ -86,7 +73,7 @@ class ProviderStatementService:
         matcher = Matcher(request.provider, reader.dates)
         comparison = _Comparison(request, reader, matcher)
         found = _ResultsFile()
-        counts: Counter[Verdict] = Counter()
+        counts: Counter[messages.Verdict] = Counter()
         differing_lines = 0
         try:
             for compared in comparison.results():
@@ -130,9 +117,9 @@ class ProviderStatementService:
             is_stored = True
             if request.covers is not None:
                 imports.state_coverage(statement, request.covers, names, context, now)
-                missing = (each for each in _lines_of(found) if each.verdict is Verdict.NOT_THEIRS)
+                missing = (each for each in _lines_of(found) if each.verdict is messages.Verdict.NOT_THEIRS)
                 imports.add_missing(statement.id, statement.provider, missing, now)
-        return Reconciliation(
+        return messages.Reconciliation(
             _view(statement),
             is_stored,
             is_repeat=known_id is not None,
@@ -141,7 +128,7 @@ class ProviderStatementService:
             differences=lambda: _lines_of(found),
         )
 
-    def cover(self, request: CoverDays, context: RequestContext) -> ProviderStatementView:
+    def cover(self, request: messages.CoverDays, context: RequestContext) -> messages.ProviderStatementView:
         """Keep what two operators state: that a stored statement has every line of some days.
 
         Raises NOT_FOUND, and INVALID_REQUEST for days that are not over or without a line of the statement, and unless
@@ -156,7 +143,7 @@ class ProviderStatementService:
 
     def require_coverable(
         self, statement_id: str, days: tuple[date, date], context: RequestContext
-    ) -> ProviderStatementView:
+    ) -> messages.ProviderStatementView:
         """A stored statement that can be said to cover some days. Raises as `cover`."""
         context.require_operator()
         coverage.require_statable(days, self._clock.now())
@@ -164,7 +151,7 @@ class ProviderStatementService:
         coverage.period_with(Period(statement.first_at, statement.last_at), days)
         return _view(statement)
 
-    def undo(self, request: UndoImport, context: RequestContext) -> ProviderStatementView:
+    def undo(self, request: messages.UndoImport, context: RequestContext) -> messages.ProviderStatementView:
         """Take an import back. Raises NOT_FOUND, and INVALID_REQUEST once the review of a difference has ended."""
         return _view(imports.undo(request, context, self._clock.now()))
 
@@ -172,19 +159,13 @@ class ProviderStatementService:
         """Remove some rows of imports that were undone or never ended; return their number, 0 when none is left."""
         return imports.clean(self._clock.now())
 
-    def list(self, request: ListProviderStatements, context: RequestContext) -> Page[ProviderStatementView]:
+    def list(self, request: ListPage, context: RequestContext) -> Page[messages.ProviderStatementView]:
         """A page of imported statements, newest first. Raises INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
-        rows, cursor = page_of(
-            ProviderStatement.select().where(ProviderStatement.state == StatementState.STORED),
-            ProviderStatement,
-            request.cursor,
-            request.limit,
-            self._tokens,
-        )
-        return Page(tuple(map(_view, rows)), cursor)
+        stored = ProviderStatement.select().where(ProviderStatement.state == StatementState.STORED)
+        return page_of(stored, ProviderStatement, request, self._tokens, lambda rows: map(_view, rows))
 
-    def show(self, statement_id: str, context: RequestContext) -> ProviderStatementView:
+    def show(self, statement_id: str, context: RequestContext) -> messages.ProviderStatementView:
         """One imported statement. Raises NOT_FOUND."""
         context.require_operator()
         return _view(imports.stored_statement(statement_id))
@@ -194,7 +175,7 @@ class ProviderStatementService:
         context.require_operator()
         return tuple(_FORMATS)
 
-    def reader_of(self, provider: str, reading: StatementReading = _AS_IT_IS) -> StatementReader:
+    def reader_of(self, provider: str, reading: messages.StatementReading = _AS_IT_IS) -> StatementReader:
         """A reader for a statement of a provider. INVALID_REQUEST for one whose statements have no known form."""
         known = _FORMATS.get(provider)
         if known is None:
@@ -234,10 +215,10 @@ class _ResultsFile:
             position = self._file.tell()
             values = orjson.loads(line)
             compared, unmoved = values.pop("compared"), values.pop("unmoved")
-            read = {"verdict": Verdict(compared["verdict"]), "at": _moment(compared["at"])}
+            read = {"verdict": messages.Verdict(compared["verdict"]), "at": _moment(compared["at"])}
             at = _moment(values.pop("at"))
             yield Match(
-                ComparedLine(**(compared | read)),
+                messages.ComparedLine(**(compared | read)),
                 None if unmoved is None else LineStatus(unmoved),
                 at=at,
                 **values,
@@ -260,12 +241,12 @@ def _layouts_of(provider: str) -> Layouts:
 class _Comparison:
     """Compares one file, and takes from its lines what they say of days and of the running balance."""
 
-    def __init__(self, request: ReconcileStatement, reader: StatementReader, matcher: Matcher) -> None:
+    def __init__(self, request: messages.ReconcileStatement, reader: StatementReader, matcher: Matcher) -> None:
         self._request, self._reader, self._matcher = request, reader, matcher
         self.balance, self.days = RunningBalance(), PackedDays()
         self._first, self._last = _LATEST, _EARLIEST
 
-    def results(self) -> Iterator[ComparedLine]:
+    def results(self) -> Iterator[messages.ComparedLine]:
         """Yield the result of every line, and then of every transaction that the statement lacks."""
         matches = _ResultsFile()
         for lines in chunked(self._reader.lines(self._request.source), _BATCH):
@@ -290,7 +271,7 @@ class _Comparison:
         ends = min(stated.first or self._first, self._first), max(last, self._last)
         return coverage.coverage_rows(statement, self.balance.runs(), ends)
 
-    def _decided(self, match: Match) -> ComparedLine:
+    def _decided(self, match: Match) -> messages.ComparedLine:
         at = match.at
         assert at is not None, "every line has a date"
         compared = replace(self._matcher.decide(match), at=at)
@@ -308,7 +289,7 @@ class _Comparison:
         return compared
 
 
-def _lines_of(found: _ResultsFile) -> Iterator[ComparedLine]:
+def _lines_of(found: _ResultsFile) -> Iterator[messages.ComparedLine]:
     return (match.compared for match in found.read())
 
 
@@ -316,7 +297,7 @@ def _moment(written: str | None) -> datetime | None:
     return None if written is None else datetime.fromisoformat(written)
 
 
-def _sentence_of_break(broken: BalanceBreak) -> str:
+def _sentence_of_break(broken: messages.BalanceBreak) -> str:
     found, expected = written_amount(broken.found_cents), written_amount(broken.expected_cents)
     return (
         f"The running balance of line {broken.line} is {found}, and {expected} would follow from the line beside it: a "
@@ -328,10 +309,10 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _view(row: ProviderStatement) -> ProviderStatementView:
-    lines = {Verdict(name): count for name, count in row.counts.items()}
+def _view(row: ProviderStatement) -> messages.ProviderStatementView:
+    lines = {messages.Verdict(name): count for name, count in row.counts.items()}
     counted = row.difference_count
     if counted is None:
         # An earlier version did not count them.
-        counted = sum(lines.get(verdict, 0) for verdict in MAY_DIFFER)
-    return view_of_row(ProviderStatementView, row, statement_id=row.id, lines=lines, difference_count=counted)
+        counted = sum(lines.get(verdict, 0) for verdict in messages.MAY_DIFFER)
+    return view_of_row(messages.ProviderStatementView, row, statement_id=row.id, lines=lines, difference_count=counted)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, NamedTuple
 
+from ussd_server.wire import ListPeriod
+
 _METHOD = "The method, such as `POST`."
 
 
@@ -29,18 +31,14 @@ class LoggedRequest(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ListRequests:
-    """Ask for one page (1 to 100) of a client's requests, newest first. `from_at` is included, `to_at` is not."""
+class ListRequests(ListPeriod):
+    """Request for a page of a client's requests, newest first."""
 
     key_id: str | None = None
     status: int | None = None
     code: str | None = None
     path: str | None = None
     request_id: str | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
-    cursor: str | None = None
-    limit: int = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True)
 class GetKeyUsage:
-    """Ask how often a key called what, in the last 1 to 90 days of Kampala, today included."""
+    """Request for how often a key called what, in the last 1 to 90 days of Kampala, today included."""
 
     api_key_id: str
     days: int = 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ from peewee import fn
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import User
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
-from ussd_server.services.pages import matching, of_period, page_of, require_row
+from ussd_server.services.pages import matching, page_of, require_row
 from ussd_server.services.request_log.messages import (
     ErrorGroup,
     GetKeyUsage,
@@ -38,9 +38,12 @@ _NO_USE = ("INVALID_CREDENTIALS", "API_KEY_DISABLED", "ADDRESS_NOT_ALLOWED", "RA
 def _people_of(rows: Sequence[ApiRequest]) -> dict[str | None, str]:
     """The e-mail addresses of the people who sent requests, by their ids."""
     ids = {row.user_id for row in rows if row.user_id}
-    if not ids:
-        return {}
-    return {row.id: row.email for row in User.select(User.id, User.email).where(User.id.in_(list(ids)))}
+    return {row.id: row.email for row in User.select(User.id, User.email).where(User.id.in_(ids))} if ids else {}
+
+
+def _views(rows: Sequence[ApiRequest]) -> Iterator[RequestView]:
+    people = _people_of(rows)
+    return (view_of_row(RequestView, row, person=people.get(row.user_id)) for row in rows)
 
 
 class RequestLogService:
@@ -57,10 +60,7 @@ class RequestLogService:
         rows = ApiRequest.select().where(ApiRequest.client_id == context.client_id)
         columns = (ApiRequest.key_id, ApiRequest.status, ApiRequest.code, ApiRequest.path, ApiRequest.request_id)
         rows = matching(rows, request, *columns)
-        rows = of_period(rows, ApiRequest, request.from_at, request.to_at)
-        requests, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens, self._replica)
-        people = _people_of(requests)
-        return Page(tuple(view_of_row(RequestView, row, person=people.get(row.user_id)) for row in requests), cursor)
+        return page_of(rows, ApiRequest, request, self._tokens, _views, self._replica)
 
     def get(self, request_id: str, context: RequestContext) -> RequestDetail:
         """The newest request with this id, with its body where it was refused. NOT_FOUND."""

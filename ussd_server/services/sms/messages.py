@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 from ussd_server.senders.messages import SmsFailure
+from ussd_server.wire import ListPeriod
 
 
 class SmsStatus(StrEnum):
@@ -35,15 +36,11 @@ class CreateSms:
 
 
 @dataclass(frozen=True, slots=True)
-class ListSms:
-    """A page of messages, newest first. `from_at` is included, `to_at` is not."""
+class ListSms(ListPeriod):
+    """A page of messages, newest first."""
 
-    limit: int = 50
-    cursor: str | None = None
     status: SmsStatus | None = None
     phone_number: str | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

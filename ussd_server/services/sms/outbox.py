@@ -8,17 +8,9 @@ from ussd_server.context import RequestContext
 from ussd_server.menus.text import sms_parts
 from ussd_server.models.sending import Sms
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
-from ussd_server.services.pages import find_by_id, matching, of_period, page_of
+from ussd_server.services.pages import find_by_id, matching, page_of
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.sms.messages import (
-    MOST_PARTS,
-    CreatedSms,
-    CreateSms,
-    ListSms,
-    SmsProblem,
-    SmsStatus,
-    SmsView,
-)
+from ussd_server.services.sms.messages import MOST_PARTS, CreatedSms, CreateSms, ListSms, SmsProblem, SmsStatus, SmsView
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 from ussd_server.wire import Page, view_of_row
@@ -92,9 +84,7 @@ class SmsService:
         context.require("messages:read")
         rows = Sms.select().where(Sms.client_id == context.client_id)
         rows = matching(rows, request, Sms.status, Sms.phone_number)
-        rows = of_period(rows, Sms, request.from_at, request.to_at)
-        messages, next_cursor = page_of(rows, Sms, request.cursor, request.limit, self._tokens)
-        return Page(tuple(map(_view, messages)), next_cursor)
+        return page_of(rows, Sms, request, self._tokens, lambda messages: map(_view, messages))
 
 
 def _view(row: Sms) -> SmsView:

@@ -94,8 +94,7 @@ class SmsSending:
         with unit_of_work():
             row = still_leased(claimed)
             if row is not None:
-                row.asked_at = self._clock.now()
-                row.save(only=[Sms.asked_at])
+                row.change(asked_at=self._clock.now())
         return row is not None
 
     def _apply_result(self, sent: Sms, result: SendResult) -> None:
@@ -178,8 +177,7 @@ class SmsReportService:
             for row in being_sent:
                 kept = row.early_reports or {}
                 if len(kept) < _MOST_EARLY_REPORTS:
-                    row.early_reports = {report.sender_message_id: report.failure, **kept}
-                    row.save(only=[Sms.early_reports])
+                    row.change(early_reports={report.sender_message_id: report.failure, **kept})
 
     def paths(self, context: RequestContext) -> list[CallbackPath]:
         """The path of delivery reports, for the operator to register with the sender; none where nothing reports."""

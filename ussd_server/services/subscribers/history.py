@@ -15,10 +15,10 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.hits import message_hit, session_hit, transaction_hit
 from ussd_server.services.subscribers.messages import GetHistory, History, HistoryEntry
+from ussd_server.services.subscribers.pins import subscriber_number
 from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.messages import TransactionStatus, TransactionType, TransactionView
-from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id_floor, phone_number
+from ussd_server.values import new_id_floor
 
 _DOUBLED_WITHIN = timedelta(minutes=10)
 _MOST_COMPARED = 1000
@@ -38,7 +38,7 @@ class SubscriberHistoryService:
         Ids begin with their time, so they order all kinds together.
         """
         context.require("transactions:read")
-        number = _require_number(request.phone_number)
+        number = subscriber_number(request.phone_number)
         kind = f"subscriber/{number}"
         before = None if request.cursor is None else self._tokens.read_cursor(kind, request.cursor)
         tables = [table for table, grant in _TABLES.items() if context.may(grant)]
@@ -50,15 +50,8 @@ class SubscriberHistoryService:
     def of_all_clients(self, request: GetHistory, context: RequestContext) -> Sequence[tuple[str, HistoryEntry]]:
         """The newest entries of all clients, each with the id of its client. INVALID_PHONE_NUMBER for what is none."""
         context.require_operator()
-        number = _require_number(request.phone_number)
+        number = subscriber_number(request.phone_number)
         return _entries(_newest(list(_TABLES), number, Client.select(Client.id), request.limit))
-
-
-def _require_number(text: str) -> str:
-    number = phone_number(text)
-    if number is None:
-        raise ServiceError(Code.INVALID_PHONE_NUMBER, "Invalid phone number")
-    return number
 
 
 def _newest(tables: Sequence[Any], number: str, clients: Any, limit: int, before: str | None = None) -> list[Any]:

@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from ussd_server.wire import Cents, one_of
+from ussd_server.wire import Cents, ListPage, one_of
 
 _Kind = Annotated[str, one_of("payment", "refund", "session", "message")]
 
 
 @dataclass(frozen=True, slots=True)
-class GetHistory:
+class GetHistory(ListPage):
     """Request for a page (1 to 100 entries) of the history of a phone number, newest first."""
 
     phone_number: str
-    limit: int = 50
-    cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.subscribers.messages import ErasedData, ErasePersonalData, PersonalData
+from ussd_server.services.subscribers.pins import subscriber_number
 from ussd_server.services.ussd.endings import remove_sessions
 from ussd_server.services.ussd.messages import SessionStatus
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import phone_number
 
 WHY_KEPT = (
     "Records of payments and the audit trail are kept: the laws on payments, taxes and money laundering oblige the "
@@ -63,7 +63,7 @@ class PersonalDataService:
         Entries of sessions are shown as they are kept: secret ones as stars.
         """
         context.require_operator()
-        number = _number(phone_number)
+        number = subscriber_number(phone_number)
         now = self._clock.now()
         held = {
             name: [_shown(row) for row in _about(table, number).iterator()]
@@ -83,7 +83,7 @@ class PersonalDataService:
         session of the number is open.
         """
         context.require_operator()
-        number = _number(request.phone_number)
+        number = subscriber_number(request.phone_number)
         names = require_two_people(request.by, request.second, request.reason)
         now = self._clock.now()
         if _about(UssdSession, number).where(UssdSession.status == SessionStatus.ACTIVE).exists():
@@ -137,13 +137,6 @@ def _about(table: Any, number: str) -> Any:
 def _of_any_client(table: Any) -> Any:
     """The condition that lets an index serve which begins with the client."""
     return table.client_id.in_(Client.select(Client.id))
-
-
-def _number(text: str) -> str:
-    number = phone_number(text)
-    if number is None:
-        raise ServiceError(Code.INVALID_PHONE_NUMBER, "Invalid phone number")
-    return number
 
 
 def _shown(row: Any) -> dict[str, Any]:

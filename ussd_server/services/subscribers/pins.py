@@ -69,9 +69,7 @@ class SubscriberPins:
     def reset(self, request: ResetPin, context: RequestContext) -> PinReset:
         """Remove a PIN with its lock; the subscriber may choose another. INVALID_PHONE_NUMBER for what is none."""
         context.require("ussd:write")
-        number = phone_number(request.phone_number)
-        if number is None:
-            raise ServiceError(Code.INVALID_PHONE_NUMBER, "Invalid phone number")
+        number = subscriber_number(request.phone_number)
         now = self._clock.now()
         with unit_of_work():
             row = _locked_row(context.client_id, number)
@@ -164,6 +162,14 @@ def has_pin(client_id: str, number: str) -> bool:
     """Whether a phone number has a PIN with a client."""
     row = _find(client_id, number)
     return row is not None and row.pin_sealed is not None
+
+
+def subscriber_number(text: str) -> str:
+    """A number as it is stored. INVALID_PHONE_NUMBER for what is none."""
+    number = phone_number(text)
+    if number is None:
+        raise ServiceError(Code.INVALID_PHONE_NUMBER, "Invalid phone number")
+    return number
 
 
 def _of(client_id: str, number: str) -> Any:

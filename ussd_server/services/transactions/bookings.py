@@ -13,13 +13,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name
-from ussd_server.services.transactions.create import (
-    DraftColumns,
-    Plan,
-    RequestIdentity,
-    TransactionCreator,
-    digest_of,
-)
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
     CreateDeposit,
@@ -27,11 +21,7 @@ from ussd_server.services.transactions.messages import (
     Source,
     TransactionType,
 )
-from ussd_server.services.transactions.transactions import (
-    RETURNED_SETTLEMENT,
-    require_description,
-    require_reference,
-)
+from ussd_server.services.transactions.transactions import RETURNED_SETTLEMENT, require_description, require_reference
 from ussd_server.status import Code, ServiceError
 
 

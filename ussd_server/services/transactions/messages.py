@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from ussd_server.providers.failures import Fault, Retry
 from ussd_server.providers.messages import ProviderName
-from ussd_server.wire import Cents, Length, SignedCents, Sparse, one_of
+from ussd_server.wire import Cents, Length, ListPeriod, SignedCents, Sparse, one_of
 
 
 class TransactionType(StrEnum):
@@ -217,14 +217,12 @@ class GetTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class ListTransactions:
-    """Request for a page of transactions, newest first. `from_at` is included, `to_at` is not.
+class ListTransactions(ListPeriod):
+    """Request for a page of transactions, newest first.
 
     `key_id` is the API key that made them, or the payout that they belong to.
     """
 
-    limit: int = 50
-    cursor: str | None = None
     status: TransactionStatus | None = None
     type: TransactionType | None = None
     phone_number: str | None = None
@@ -232,8 +230,6 @@ class ListTransactions:
     provider_transaction_id: str | None = None
     payout_id: str | None = None
     key_id: str | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,16 +18,10 @@ from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
-from ussd_server.services.pages import matching, of_period, page_of
+from ussd_server.services.pages import matching, page_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
-from ussd_server.services.transactions.create import (
-    DraftColumns,
-    Plan,
-    RequestIdentity,
-    TransactionCreator,
-    digest_of,
-)
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
     DESCRIPTION,
@@ -213,11 +207,9 @@ class TransactionService:
             )
             # By the ids, because SQLite would read all of the client's rows in order to find one or two.
             rows = rows.where(Transaction.id.in_(with_reference))
-        rows = of_period(rows, Transaction, request.from_at, request.to_at)
         # A client that asks for a reference wants to know whether its request arrived.
         replica = self._replica if request.reference is None else None
-        transactions, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, replica)
-        return Page(views_of(transactions), next_cursor)
+        return page_of(rows, Transaction, request, self._tokens, views_of, replica)
 
     def _watch(
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]

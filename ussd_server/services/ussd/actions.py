@@ -9,24 +9,7 @@ from dataclasses import dataclass, field
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger
-from ussd_server.menus.engine.actions import (
-    ActionOutcome,
-    Answered,
-    BalanceAction,
-    BalanceFound,
-    Failed,
-    HandedOver,
-    HandoverAction,
-    HttpAction,
-    LookupNameAction,
-    MenuAction,
-    NameFound,
-    Paid,
-    PayAction,
-    PinAction,
-    SmsAction,
-    SmsQueued,
-)
+from ussd_server.menus.engine import actions
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.models.ussd import Menu
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
@@ -109,31 +92,31 @@ class Actions:
         self._pins = pins
         self._client_server = ClientServer(Transport(runtime.guard, max_connections=_WAITING_PERMITS))
 
-    def run(self, action: MenuAction, action_context: ActionContext) -> ActionOutcome:
+    def run(self, action: actions.MenuAction, action_context: ActionContext) -> actions.ActionOutcome:
         """Run an action and return its outcome, also when a provider or a client's server fails."""
         match action:
-            case PayAction():
+            case actions.PayAction():
                 return self._pay(action, action_context)
-            case BalanceAction(account=account):
+            case actions.BalanceAction(account=account):
                 request = None if account == MAIN_ACCOUNT else account
-                return BalanceFound(self._balances.get(request, action_context.context).available_cents)
-            case LookupNameAction(phone_number=phone_number):
+                return actions.BalanceFound(self._balances.get(request, action_context.context).available_cents)
+            case actions.LookupNameAction(phone_number=phone_number):
                 with self._lookups.permit(action_context.context.client_id) as has_permit:
                     return self._look_up(phone_number, action_context) if has_permit else _refused(action_context)
-            case PinAction():
+            case actions.PinAction():
                 facts = action_context.facts
                 step = f"{facts.session_id}/{action_context.turn}"
                 return self._pins.answer(action, PinTry(action_context.context.client_id, facts.phone_number, step))
-            case SmsAction():
+            case actions.SmsAction():
                 return self._send_sms(action, action_context)
-            case HttpAction() | HandoverAction():
+            case actions.HttpAction() | actions.HandoverAction():
                 with self._bulkhead.permit(action_context.context.client_id) as has_permit:
                     try:
                         return self._ask_client(action, action_context) if has_permit else _refused(action_context)
                     except NoAnswerError as none:
-                        return Failed(none.timed_out)
+                        return actions.Failed(none.timed_out)
 
-    def _pay(self, action: PayAction, action_context: ActionContext) -> ActionOutcome:
+    def _pay(self, action: actions.PayAction, action_context: ActionContext) -> actions.ActionOutcome:
         """Create a payment with the reference of its confirmation, so that one confirmation never pays twice."""
         request = CreateTransaction(
             type=TransactionType(action.kind),
@@ -154,14 +137,14 @@ class Actions:
             created = self._transactions.create(request, action_context.context)
         except ServiceError as error:
             if error.code in _UNCERTAIN:
-                return Failed()
+                return actions.Failed()
             action_context.may_have_paid, action_context.is_unsure = had_paid, False
             if error.code is Code.INSUFFICIENT_SCOPE:
                 self._report_revoked(action_context)
-            return Paid(accepted=False)
+            return actions.Paid(accepted=False)
         action_context.is_unsure = False
         action_context.transaction_id = created.transaction.transaction_id
-        return Paid(accepted=True)
+        return actions.Paid(accepted=True)
 
     def _report_revoked(self, action_context: ActionContext) -> None:
         """Write to the owners that this version of the menu sends no money any more, once."""
@@ -175,7 +158,7 @@ class Actions:
         with unit_of_work():
             self._outbox.notify_people(kind, client_id, about, self._clock.now(), occasion=occasion)
 
-    def _send_sms(self, action: SmsAction, action_context: ActionContext) -> ActionOutcome:
+    def _send_sms(self, action: actions.SmsAction, action_context: ActionContext) -> actions.ActionOutcome:
         """Queue a message under the name of its step, so that a repeated step sends it once."""
         client_id = action_context.context.client_id
         if self._sends_messages:
@@ -183,16 +166,18 @@ class Actions:
             queue_sms(client_id, action.phone_number, action.text, reference, self._clock.now())
         else:
             log.warning("a menu's message was left out: this service sends none", client_id=client_id)
-        return SmsQueued()
+        return actions.SmsQueued()
 
-    def _look_up(self, phone_number: str, action_context: ActionContext) -> ActionOutcome:
+    def _look_up(self, phone_number: str, action_context: ActionContext) -> actions.ActionOutcome:
         seconds = action_context.seconds_left()
         if not seconds:
-            return Failed(timed_out=True)
+            return actions.Failed(timed_out=True)
         name = self._names.read(phone_number, seconds)
-        return Failed() if name is None else NameFound(name)
+        return actions.Failed() if name is None else actions.NameFound(name)
 
-    def _ask_client(self, action: HttpAction | HandoverAction, action_context: ActionContext) -> ActionOutcome:
+    def _ask_client(
+        self, action: actions.HttpAction | actions.HandoverAction, action_context: ActionContext
+    ) -> actions.ActionOutcome:
         facts, seconds = action_context.facts, action_context.seconds_left()
         signature = Signature(
             # The same id for each repetition of a step, so that the client's server recognises it.
@@ -200,10 +185,10 @@ class Actions:
             self._clock.now(),
             call_secrets(self._keyring, action_context.context.client_id),
         )
-        if isinstance(action, HttpAction):
+        if isinstance(action, actions.HttpAction):
             seconds = min(seconds, action.timeout_ms / 1000)
             headers = dict(action.headers)
-            return Answered(
+            return actions.Answered(
                 self._client_server.fetch(action.method, action.url, headers, action.body, signature, seconds)
             )
         step = Handover(
@@ -215,14 +200,14 @@ class Actions:
             entry=action.entry,
             text=action.text,
         )
-        return HandedOver(*self._client_server.hand_over(action.url, action.protocol, step, signature, seconds))
+        return actions.HandedOver(*self._client_server.hand_over(action.url, action.protocol, step, signature, seconds))
 
 
-def _refused(action_context: ActionContext) -> ActionOutcome:
+def _refused(action_context: ActionContext) -> actions.ActionOutcome:
     log.warning(
         "a menu's request was not sent: too many of its client are waiting", client_id=action_context.context.client_id
     )
-    return Failed()
+    return actions.Failed()
 
 
 def payment_reference(session_id: str, confirmation: str) -> str:

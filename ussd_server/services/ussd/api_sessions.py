@@ -7,7 +7,7 @@ from datetime import timedelta
 from ussd_server.context import RequestContext
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.pages import matching, of_period, page_of
+from ussd_server.services.pages import matching, page_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
 from ussd_server.services.ussd.endings import IS_ACTIVE, view_of, view_with_transcript
@@ -103,9 +103,7 @@ class UssdService:
         context.require("ussd:read")
         rows = UssdSession.select().where(UssdSession.client_id == context.client_id)
         rows = matching(rows, request, UssdSession.status, UssdSession.phone_number, UssdSession.service_code)
-        rows = of_period(rows, UssdSession, request.from_at, request.to_at)
-        sessions, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens, self._replica)
-        return Page(tuple(map(view_of, sessions)), next_cursor)
+        return page_of(rows, UssdSession, request, self._tokens, lambda found: map(view_of, found), self._replica)
 
     def count_open(self, context: RequestContext) -> int:
         """How many sessions of the client are open, 10,000 at most."""

@@ -100,8 +100,7 @@ class ChannelService:
         context.require_operator()
         with unit_of_work():
             row = _require_channel(channel_id)
-            row.is_active = is_active
-            row.save(only=[Channel.is_active])
+            row.change(is_active=is_active)
             action = "channel.opened" if is_active else "channel.closed"
             write_audit_event(action, context, self._clock.now(), client_id=row.client_id, object_id=row.id)
         return self._view(row)

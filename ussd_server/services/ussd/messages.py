@@ -10,6 +10,7 @@ from typing import Annotated
 from ussd_server.gateways.messages import Action
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.tools.walk import WalkScreen
+from ussd_server.wire import ListPeriod
 
 
 class SessionStatus(StrEnum):
@@ -63,16 +64,12 @@ class EnterText:
 
 
 @dataclass(frozen=True, slots=True)
-class ListSessions:
-    """List sessions, newest first. `from_at` is included, `to_at` is not."""
+class ListSessions(ListPeriod):
+    """List sessions, newest first."""
 
-    limit: int = 50
-    cursor: str | None = None
     status: SessionStatus | None = None
     phone_number: str | None = None
     service_code: str | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from peewee import Query, fn
@@ -58,13 +59,12 @@ class EventService:
 
     def list(self, request: ListEvents, context: RequestContext) -> Page[EventView]:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""
-        found, next_cursor = self._page(request, context)
-        return Page(event_views(found), next_cursor)
+        return page_of(_rows(request, context), Event, request, self._tokens, event_views, self._replica)
 
     def list_with_deliveries(self, request: ListEvents, context: RequestContext) -> Page[EventDeliveries]:
         """As `list`, each event with its deliveries, oldest first."""
-        found, next_cursor = self._page(request, context)
-        return Page(_with_deliveries(found, context.client_id), next_cursor)
+        rows, views = _rows(request, context), partial(_with_deliveries, client_id=context.client_id)
+        return page_of(rows, Event, request, self._tokens, views, self._replica)
 
     def get(self, event_id: str, context: RequestContext) -> EventDeliveries:
         """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
@@ -94,17 +94,8 @@ class EventService:
     def redeliver_range(self, request: RedeliverEvents, context: RequestContext) -> Redelivery:
         """Send the events of a period again, in their order. INVALID_REQUEST for more than 1000 at a time."""
         context.require("webhooks:write")
-        rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
+        rows = of_period(_of_type(context.client_id, request.type), Event, request.from_at, request.to_at)
         return self._redeliver(rows.order_by(Event.id).limit(MOST_EVENTS_AT_ONCE + 1), context.client_id)
-
-    def _page(self, request: ListEvents, context: RequestContext) -> tuple[Sequence[Event], str | None]:
-        context.require("webhooks:read")
-        rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
-        if request.delivery is not None:
-            own = Webhook.select(Webhook.id).where(Webhook.client_id == context.client_id)
-            in_state = Delivery.webhook_id.in_(own), Delivery.status == request.delivery.value
-            rows = rows.where(Event.id.in_(Delivery.select(Delivery.event_id).where(*in_state)))
-        return page_of(rows, Event, request.cursor, request.limit, self._tokens, self._replica)
 
     def _redeliver(self, rows: Any, client_id: str) -> Redelivery:
         now = self._clock.now()
@@ -175,14 +166,24 @@ def event_views(events: Sequence[Event]) -> tuple[EventView, ...]:
     return tuple(view_of_row(EventView, event, data=payloads[event.id]) for event in events)
 
 
-def _chosen(client_id: str, event_type: str | None, from_at: datetime | None, to_at: datetime | None) -> Any:
-    """The client's events of a type and a period. INVALID_REQUEST for an unknown type."""
+def _of_type(client_id: str, event_type: str | None) -> Any:
+    """The client's events, of one type if it is given. INVALID_REQUEST for an unknown type."""
     rows = Event.select().where(Event.client_id == client_id)
-    if event_type is not None:
-        if event_type not in EVENT_TYPES:
-            raise ServiceError(Code.INVALID_REQUEST, f"type: {no_such_type(event_type)}")
-        rows = rows.where(Event.type == event_type)
-    return of_period(rows, Event, from_at, to_at)
+    if event_type is None:
+        return rows
+    if event_type not in EVENT_TYPES:
+        raise ServiceError(Code.INVALID_REQUEST, f"type: {no_such_type(event_type)}")
+    return rows.where(Event.type == event_type)
+
+
+def _rows(request: ListEvents, context: RequestContext) -> Any:
+    context.require("webhooks:read")
+    rows = _of_type(context.client_id, request.type)
+    if request.delivery is None:
+        return rows
+    own = Webhook.select(Webhook.id).where(Webhook.client_id == context.client_id)
+    in_state = Delivery.webhook_id.in_(own), Delivery.status == request.delivery.value
+    return rows.where(Event.id.in_(Delivery.select(Delivery.event_id).where(*in_state)))
 
 
 def find_event(event_id: str, client_id: str) -> Event:

@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
+from ussd_server.wire import ListPeriod
+
 EVENT_TYPES: Mapping[str, str] = {
     "transaction.created": "A transaction was recorded; nothing was sent to a provider yet.",
     "transaction.submitted": "A transaction may have reached its provider.",
@@ -81,17 +83,13 @@ class RotateCallbacks:
 
 
 @dataclass(frozen=True, slots=True)
-class ListEvents:
-    """A page of events, newest first. `from_at` is included, `to_at` is not.
+class ListEvents(ListPeriod):
+    """A page of events, newest first.
 
     `delivery` is `waiting` or `dead`: only events with a delivery to a webhook that is in this state.
     """
 
-    limit: int = 50
-    cursor: str | None = None
     type: str | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
     delivery: DeliveryStatus | None = None
 
 

@@ -18,23 +18,8 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.pages import find_by_id
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.webhooks import messages
 from ussd_server.services.webhooks.events import event_views, no_such_type, write_event
-from ussd_server.services.webhooks.messages import (
-    EVENT_TYPES,
-    WEBHOOK_DISABLED,
-    WEBHOOK_TEST,
-    ChangeWebhook,
-    CreateWebhook,
-    DeliveryStatus,
-    EventView,
-    NewWebhookView,
-    RotateCallbacks,
-    RotatedSecretView,
-    RotateWebhook,
-    WebhookDisabledView,
-    WebhookTestView,
-    WebhookView,
-)
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id
 from ussd_server.wire import DeletionResult, Page, view_of_row, writer
@@ -45,7 +30,7 @@ MOST_WEBHOOKS_OF_A_CLIENT = 20
 _SECRET_PREFIX = "whsec_"  # noqa: S105 - how every secret begins
 _SECRET_BYTES = 32
 
-_WRITE_DISABLED, _WRITE_TEST = writer(WebhookDisabledView), writer(WebhookTestView)
+_WRITE_DISABLED, _WRITE_TEST = writer(messages.WebhookDisabledView), writer(messages.WebhookTestView)
 
 
 class WebhookService:
@@ -54,18 +39,18 @@ class WebhookService:
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._vault, self._guard = runtime.clock, runtime.vault, runtime.guard
 
-    def list(self, context: RequestContext) -> Page[WebhookView]:
+    def list(self, context: RequestContext) -> Page[messages.WebhookView]:
         """All webhooks of the client, oldest first."""
         context.require("webhooks:read")
         rows = _webhooks_of(context.client_id).order_by(Webhook.id)
         return Page(tuple(map(_view, rows)), None)
 
-    def get(self, webhook_id: str, context: RequestContext) -> WebhookView:
+    def get(self, webhook_id: str, context: RequestContext) -> messages.WebhookView:
         """One webhook. NOT_FOUND for one that is not the client's."""
         context.require("webhooks:read")
         return _view(_found(_webhooks_of(context.client_id), webhook_id))
 
-    def create(self, request: CreateWebhook, context: RequestContext) -> NewWebhookView:
+    def create(self, request: messages.CreateWebhook, context: RequestContext) -> messages.NewWebhookView:
         """Add a webhook; the answer alone shows its secret.
 
         INVALID_REQUEST for an address that may not be called, an unknown type, or a client with 20 webhooks.
@@ -81,9 +66,9 @@ class WebhookService:
                 raise ServiceError(Code.INVALID_REQUEST, "Webhook limit reached")
             row.save(force_insert=True)
             _write_audit_event("webhook.created", row, context, now)
-        return view_of_row(NewWebhookView, row, types=_types_of(row), secret=secret)
+        return view_of_row(messages.NewWebhookView, row, types=_types_of(row), secret=secret)
 
-    def change(self, request: ChangeWebhook, context: RequestContext) -> WebhookView:
+    def change(self, request: messages.ChangeWebhook, context: RequestContext) -> messages.WebhookView:
         """Give a webhook another address and other types. Its secret stays; what waits goes to the new address.
 
         NOT_FOUND for one that is not the client's, INVALID_REQUEST as `create`.
@@ -97,7 +82,7 @@ class WebhookService:
                 if row.url != request.url:
                     # The health of the old address says nothing about the new one.
                     row.is_proven, row.failing_since = False, None
-                    is_waiting = Delivery.status == DeliveryStatus.WAITING
+                    is_waiting = Delivery.status == messages.DeliveryStatus.WAITING
                     Delivery.update(url=request.url).where(Delivery.webhook_id == row.id, is_waiting).execute()
                 row.url, row.types, row.updated_at = request.url, types, self._clock.now()
                 row.save()
@@ -115,7 +100,7 @@ class WebhookService:
             _write_audit_event("webhook.deleted", row, context, now)
         return DeletionResult(row.id, now)
 
-    def rotate(self, request: RotateWebhook, context: RequestContext) -> RotatedSecretView:
+    def rotate(self, request: messages.RotateWebhook, context: RequestContext) -> messages.RotatedSecretView:
         """Give a webhook another secret; for the grace period its calls carry the signatures of both.
 
         A secret that an earlier rotation had left signing ends now. NOT_FOUND for a webhook that is not the client's.
@@ -124,14 +109,16 @@ class WebhookService:
         with unit_of_work():
             return self._rotate(_locked(request.webhook_id, context.client_id), request.grace_period_seconds, context)
 
-    def rotate_callbacks(self, request: RotateCallbacks, context: RequestContext) -> RotatedSecretView:
+    def rotate_callbacks(
+        self, request: messages.RotateCallbacks, context: RequestContext
+    ) -> messages.RotatedSecretView:
         """Give the client another secret, or its first, for the callbacks of single transactions."""
         context.require("webhooks:write")
         with unit_of_work():
             row = locked_callbacks_row(self._vault, context.client_id, self._clock.now())
             return self._rotate(row, request.grace_period_seconds, context)
 
-    def enable(self, webhook_id: str, context: RequestContext) -> WebhookView:
+    def enable(self, webhook_id: str, context: RequestContext) -> messages.WebhookView:
         """Switch a webhook on again. Events of the time when it was off are sent only by redelivery."""
         context.require("webhooks:write")
         with unit_of_work():
@@ -143,7 +130,7 @@ class WebhookService:
                 _write_audit_event("webhook.enabled", row, context, row.updated_at)
         return _view(row)
 
-    def test(self, webhook_id: str, context: RequestContext) -> EventView:
+    def test(self, webhook_id: str, context: RequestContext) -> messages.EventView:
         """Send a test event to one webhook. INVALID_REQUEST while it is switched off."""
         context.require("webhooks:write")
         now = self._clock.now()
@@ -152,10 +139,12 @@ class WebhookService:
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "The webhook is switched off; enable it first")
             # An object of its own, so that it never waits for an earlier test.
-            event_id = write_event(row.client_id, WEBHOOK_TEST, new_id(now), _WRITE_TEST(WebhookTestView(row.id)), now)
+            event_id = write_event(
+                row.client_id, messages.WEBHOOK_TEST, new_id(now), _WRITE_TEST(messages.WebhookTestView(row.id)), now
+            )
             return event_views([Event.get_by_id(event_id)])[0]
 
-    def _rotate(self, row: Webhook, grace_period_seconds: int, context: RequestContext) -> RotatedSecretView:
+    def _rotate(self, row: Webhook, grace_period_seconds: int, context: RequestContext) -> messages.RotatedSecretView:
         now, secret = self._clock.now(), new_webhook_secret()
         row.previous_secret_sealed = row.previous_secret_expires_at = None
         if grace_period_seconds:
@@ -165,12 +154,12 @@ class WebhookService:
         row.updated_at = now
         row.save()
         _write_audit_event("webhook.rotated", row, context, now)
-        return RotatedSecretView(secret, row.previous_secret_expires_at)
+        return messages.RotatedSecretView(secret, row.previous_secret_expires_at)
 
 
 def _checked_types(types: tuple[str, ...] | None) -> list[str] | None:
     """The types, each once. INVALID_REQUEST for an unknown one."""
-    for unknown in set(types or ()) - EVENT_TYPES.keys():
+    for unknown in set(types or ()) - messages.EVENT_TYPES.keys():
         raise ServiceError(Code.INVALID_REQUEST, f"types: {no_such_type(unknown)}")
     return None if types is None else [*dict.fromkeys(types)]
 
@@ -228,9 +217,9 @@ def switch_off(row: Webhook, reason: str, outbox: MailOutbox, now: datetime) -> 
     _cancel_deliveries(row, now)
     write_event(
         row.client_id,
-        WEBHOOK_DISABLED,
+        messages.WEBHOOK_DISABLED,
         row.id,
-        _WRITE_DISABLED(WebhookDisabledView(row.id, row.url, reason, now)),
+        _WRITE_DISABLED(messages.WebhookDisabledView(row.id, row.url, reason, now)),
         now,
     )
     about = {"url": row.url, "reason": reason, "page": f"/console/webhooks/{row.id}"}
@@ -244,8 +233,8 @@ def _write_audit_event(action: str, row: Webhook, context: RequestContext, now: 
 
 def _cancel_deliveries(row: Webhook, now: datetime) -> None:
     Delivery.update(
-        status=DeliveryStatus.CANCELLED, due_at=None, leased_until=None, lease_token=None, completed_at=now
-    ).where(Delivery.webhook_id == row.id, Delivery.status == DeliveryStatus.WAITING).execute()
+        status=messages.DeliveryStatus.CANCELLED, due_at=None, leased_until=None, lease_token=None, completed_at=now
+    ).where(Delivery.webhook_id == row.id, Delivery.status == messages.DeliveryStatus.WAITING).execute()
 
 
 def _webhooks_of(client_id: str) -> Any:
@@ -260,8 +249,8 @@ def _found(rows: Any, webhook_id: str) -> Webhook:
     return find_by_id(rows, Webhook, webhook_id, "Webhook")
 
 
-def _view(row: Webhook) -> WebhookView:
-    return view_of_row(WebhookView, row, types=_types_of(row))
+def _view(row: Webhook) -> messages.WebhookView:
+    return view_of_row(messages.WebhookView, row, types=_types_of(row))
 
 
 def _types_of(row: Webhook) -> tuple[str, ...] | None:

@@ -17,16 +17,7 @@ from ussd_server.console.forms import FAULTS, any_sum, day, done, shown_again
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
-from ussd_server.services.clients.keys.messages import (
-    ACTIONS,
-    RESOURCES,
-    SCOPES,
-    ApiKeySummary,
-    CreateApiKey,
-    DeleteApiKeys,
-    RotateApiKey,
-    UpdateApiKey,
-)
+from ussd_server.services.clients.keys import messages
 from ussd_server.services.request_log.messages import GetKeyUsage, UsageItem
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day, shillings
@@ -91,7 +82,7 @@ def new_api_key(_: RequestContext) -> str:
 def create_api_key(context: RequestContext) -> Any:
     """Create a key and show it."""
     with shown_again(_form_again, *FAULTS):
-        key = services().api_keys.create(CreateApiKey(**_given_fields()), context)
+        key = services().api_keys.create(messages.CreateApiKey(**_given_fields()), context)
     return done(
         "The API key is ready. Reveal its secret and give both to your program.", "show_api_key", api_key_id=key.id
     )
@@ -121,14 +112,14 @@ def update_api_key(context: RequestContext, api_key_id: str) -> Any:
         if request.form.get("expires_at", "") == _last_day(key.expires_at):
             # The key may expire within that day.
             del fields["expires_at"]
-        services().api_keys.change(UpdateApiKey(key.id, **fields), context)
+        services().api_keys.change(messages.UpdateApiKey(key.id, **fields), context)
     return done("The API key is changed, for every call from now on.", "show_api_key", api_key_id=key.id)
 
 
 @console.page("POST", "/api-keys/<api_key_id>/disable", needs="api_keys:rotate", fresh_code=True)
 def disable_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Refuse a key from now on."""
-    services().api_keys.change(UpdateApiKey(api_key_id, is_active=0), context)
+    services().api_keys.change(messages.UpdateApiKey(api_key_id, is_active=0), context)
     return done(
         "The API key is disabled. Calls with it are refused from now on.", "show_api_key", api_key_id=api_key_id
     )
@@ -165,7 +156,7 @@ def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
     grace = request.form.get("grace_period_seconds", "")
     if grace not in _GRACE:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how long the old secret stays valid.")
-    services().api_keys.rotate(RotateApiKey(api_key_id, int(grace)), context)
+    services().api_keys.rotate(messages.RotateApiKey(api_key_id, int(grace)), context)
     return done(
         "The key has a new secret. Reveal it and give it to your program.", "show_api_key", api_key_id=api_key_id
     )
@@ -194,7 +185,7 @@ def delete_api_keys(context: RequestContext) -> Any:
     chosen = tuple(dict.fromkeys(request.form.getlist("api_key_ids")))
     if not chosen:
         return done("No key was deleted: choose one or more keys first.", "list_api_keys", tone="warn")
-    outcome = services().api_keys.delete_many(DeleteApiKeys(chosen[:100]), context)
+    outcome = services().api_keys.delete_many(messages.DeleteApiKeys(chosen[:100]), context)
     counts = {"count": outcome.deleted_count, "requested": outcome.requested}
     text = gettext("%(count)s of %(requested)s API keys deleted.", **counts)
     return done(text, "list_api_keys", tone="warn" if outcome.failed else "good")
@@ -235,7 +226,7 @@ def set_any_api_key(context: RequestContext) -> Any:
 
 def _key_page(api_key_id: str, context: RequestContext, secret: str | None = None) -> str:
     reader = services().key_reader
-    key: ApiKeySummary = reader.show(api_key_id, context)
+    key: messages.ApiKeySummary = reader.show(api_key_id, context)
     usage = services().request_log.usage(GetKeyUsage(key.id, 30), context).items
     return render_template(
         "console/api_keys/key.html",
@@ -247,7 +238,7 @@ def _key_page(api_key_id: str, context: RequestContext, secret: str | None = Non
         grace_periods=_GRACE,
         used=_by_day(usage),
         refused_elsewhere=sum(each.count for each in usage if each.code == Code.ADDRESS_NOT_ALLOWED.name),
-        is_unused=_is_unused(key),
+        is_unused=services().clock.now() - (key.last_used_at or key.created_at) > timedelta(days=90),
     )
 
 
@@ -261,25 +252,20 @@ def _by_day(usage: Sequence[UsageItem]) -> list[Point]:
     return [(day[5:], counts[day]) for day in days] if counts else []
 
 
-def _is_unused(key: ApiKeySummary) -> bool:
-    """Whether a key has not been used for 90 days."""
-    return services().clock.now() - (key.last_used_at or key.created_at) > timedelta(days=90)
-
-
-def _form(given: dict[str, Any], error: ServiceError | None = None, key: ApiKeySummary | None = None) -> str:
+def _form(given: dict[str, Any], error: ServiceError | None = None, key: messages.ApiKeySummary | None = None) -> str:
     """The form of a new key, or of `key`."""
     return render_template(
         "console/api_keys/form.html",
         given=given,
         error=error,
         key=key,
-        resources=RESOURCES,
-        actions=ACTIONS,
-        scopes=SCOPES,
+        resources=messages.RESOURCES,
+        actions=messages.ACTIONS,
+        scopes=messages.SCOPES,
     )
 
 
-def _form_again(error: ServiceError, key: ApiKeySummary | None = None) -> str:
+def _form_again(error: ServiceError, key: messages.ApiKeySummary | None = None) -> str:
     """The form with what was typed and chosen, and the refusal without the words that are for programs."""
     given = request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
     return _form(given, ServiceError(error.code, error.message.removeprefix("Invalid request body: ")), key)
@@ -300,7 +286,7 @@ def _given_fields() -> dict[str, Any]:
     }
 
 
-def _is_named(key: ApiKeySummary, text: str) -> bool:
+def _is_named(key: messages.ApiKeySummary, text: str) -> bool:
     return text in (key.apikey, key.id) or text.lower() in (key.name or "").lower()
 
 

@@ -10,15 +10,15 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import acting_for, link_to
-from ussd_server.console.tables import Column, DataTable, ListedPage, TableFilter, show_table
+from ussd_server.console.tables import Column, DataTable, TableFilter, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
 from ussd_server.security.passwords import new_password
-from ussd_server.services.clients.messages import CreateClient, CreateUser, ListPeople
+from ussd_server.services.clients.messages import CreateClient, CreateUser
 from ussd_server.services.menus.messages import AssignCode
 from ussd_server.services.ussd.messages import ChannelView, CreateChannel
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import Page
+from ussd_server.wire import ListPage, Page
 
 _NAME = TableFilter("q", "Name or id", placeholder=marked("The whole name"))
 
@@ -65,11 +65,6 @@ _BINDS = (
 )
 
 
-def _page_of_clients(cursor: str | None, context: RequestContext) -> ListedPage:
-    page = services().clients.page(cursor, context)
-    return ListedPage(page.items, page.next_cursor, lambda cursor: services().clients.page(cursor, context))
-
-
 @console.page("GET", "/operator/clients", who="operator")
 def list_clients(context: RequestContext) -> Response:
     """Every client."""
@@ -78,7 +73,7 @@ def list_clients(context: RequestContext) -> Response:
         page = (
             Page((clients.find(name.chosen, context),), None)
             if name.chosen
-            else _page_of_clients(request.args.get("cursor"), context)
+            else pages(clients.page, ListPage(cursor=request.args.get("cursor")), context)
         )
     except ServiceError as error:
         if error.code is not Code.NOT_FOUND:
@@ -227,7 +222,7 @@ def _client_page(
         balance=services().balances.get(None, for_client),
         bank=services().bank_accounts.show(for_client),
         keys=DataTable("API keys, newest first", _KEYS, services().key_reader.list(for_client)),
-        people=DataTable("People, newest first", _PEOPLE, services().people.list(ListPeople(), for_client).items),
+        people=DataTable("People, newest first", _PEOPLE, services().people.list(ListPage(), for_client).items),
         reason=clients.reason_of(client, context),
         error=error,
         made=made,

@@ -13,8 +13,9 @@ from ussd_server.console.links import public_address
 from ussd_server.console.tables import Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.clients.messages import ChangeRole, InvitePerson, ListPeople, PasswordLink
+from ussd_server.services.clients.messages import ChangeRole, InvitePerson, PasswordLink
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import ListPage
 
 ROLES = {
     "viewer": "sees everything but secrets, changes nothing",
@@ -37,7 +38,7 @@ _CONFIRMED = Column("confirmed", "Confirmed", value=lambda person: "no" if perso
 @console.page("GET", "/people", needs="team:read")
 def list_people(context: RequestContext) -> Response:
     """The client's people."""
-    page = pages(services().people.list, ListPeople(cursor=request.args.get("cursor")), context)
+    page = pages(services().people.list, ListPage(cursor=request.args.get("cursor")), context)
     factors = services().second_factors
     holders = factors.holders(context)
     shown = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")

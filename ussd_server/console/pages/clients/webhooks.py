@@ -12,21 +12,13 @@ from ussd_server.console.forms import done, shown_again
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.webhooks.messages import (
-    EVENT_TYPES,
-    WEBHOOK_TEST,
-    ChangeWebhook,
-    CreateWebhook,
-    RotateCallbacks,
-    RotateWebhook,
-    WebhookView,
-)
+from ussd_server.services.webhooks import messages
 from ussd_server.status import Code, ServiceError
 
 _GRACE = {"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at all: stop signing with it now"}
 
 
-def state_of(webhook: WebhookView) -> str:
+def state_of(webhook: messages.WebhookView) -> str:
     """Whether a webhook accepts its deliveries, as a status."""
     return "disabled" if not webhook.is_active else "failing" if webhook.failing_since else "active"
 
@@ -65,7 +57,7 @@ def new_webhook(_: RequestContext) -> str:
 def create_webhook(context: RequestContext) -> Any:
     """Create a webhook and show its secret this once."""
     with shown_again(_form_again):
-        created = services().webhooks.create(CreateWebhook(*_typed()), context)
+        created = services().webhooks.create(messages.CreateWebhook(*_typed()), context)
     return _secret_page(gettext("The webhook is ready"), created.secret, created)
 
 
@@ -81,7 +73,7 @@ def edit_webhook(context: RequestContext, webhook_id: str) -> str:
 def change_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Give a webhook another address and other types."""
     with shown_again(lambda error: _form_again(error, webhook_id)):
-        services().webhooks.change(ChangeWebhook(webhook_id, *_typed()), context)
+        services().webhooks.change(messages.ChangeWebhook(webhook_id, *_typed()), context)
     return done(
         "The webhook is changed. What waits goes to its address from now on.", "show_webhook", webhook_id=webhook_id
     )
@@ -114,7 +106,7 @@ def test_webhook(context: RequestContext, webhook_id: str) -> Any:
 def rotate_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Give a webhook another secret and show it this once."""
     subscriptions = services().webhooks
-    rotated = subscriptions.rotate(RotateWebhook(webhook_id, _grace_period()), context)
+    rotated = subscriptions.rotate(messages.RotateWebhook(webhook_id, _grace_period()), context)
     webhook = subscriptions.get(webhook_id, context)
     return _secret_page(gettext("The secret is changed"), rotated.secret, webhook, rotated.previous_secret_expires_at)
 
@@ -122,7 +114,7 @@ def rotate_webhook(context: RequestContext, webhook_id: str) -> Any:
 @console.page("POST", "/webhooks/callbacks/rotate", needs="webhooks:write")
 def rotate_callbacks(context: RequestContext) -> Any:
     """Give another secret, or the first, for the callback addresses of single transactions."""
-    rotated = services().webhooks.rotate_callbacks(RotateCallbacks(_grace_period()), context)
+    rotated = services().webhooks.rotate_callbacks(messages.RotateCallbacks(_grace_period()), context)
     title = gettext("The secret of callbacks is changed")
     return _secret_page(title, rotated.secret, None, rotated.previous_secret_expires_at)
 
@@ -152,7 +144,7 @@ def _grace_period() -> int:
     return int(given)
 
 
-def _health(webhook: WebhookView, context: RequestContext) -> dict[str, Any]:
+def _health(webhook: messages.WebhookView, context: RequestContext) -> dict[str, Any]:
     health = services().delivery_attempts.of_webhook(webhook.id, context)
     return {"health": health, "state": state_of(webhook)}
 
@@ -174,7 +166,7 @@ def _form(
     given: dict[str, Any], types: tuple[str, ...], error: ServiceError | None, webhook_id: str | None = None
 ) -> str:
     """The form of a new webhook, or of the one with this id."""
-    choices = {name: about for name, about in EVENT_TYPES.items() if name != WEBHOOK_TEST}
+    choices = {name: about for name, about in messages.EVENT_TYPES.items() if name != messages.WEBHOOK_TEST}
     return render_template(
         "console/webhooks/new.html",
         given=given,
@@ -186,7 +178,7 @@ def _form(
     )
 
 
-def _secret_page(title: str, secret: str, webhook: WebhookView | None, old_until: Any = None) -> str:
+def _secret_page(title: str, secret: str, webhook: messages.WebhookView | None, old_until: Any = None) -> str:
     return render_template(
         "console/webhooks/secret.html", title=title, secret=secret, webhook=webhook, old_until=old_until
     )

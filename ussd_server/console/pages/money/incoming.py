@@ -14,8 +14,9 @@ from ussd_server.console.links import link_to
 from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import PROVIDER, Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.incoming.messages import HoldDifference, ListIncoming
+from ussd_server.services.incoming.messages import HoldDifference
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import ListPage
 
 _COLUMNS = (
     Column("received_at", "Reported", "moment", link=lambda each: link_to("incoming", each.incoming_id)),
@@ -34,7 +35,7 @@ _COLUMNS = (
 @console.page("GET", "/operator/incoming", who="operator")
 def list_incoming(context: RequestContext) -> Response:
     """Held payments, newest first."""
-    page = pages(services().held_payments.list, ListIncoming(cursor=request.args.get("cursor")), context)
+    page = pages(services().held_payments.list, ListPage(cursor=request.args.get("cursor")), context)
     table = DataTable(
         "Held payments, newest first",
         _COLUMNS,

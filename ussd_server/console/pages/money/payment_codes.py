@@ -14,9 +14,10 @@ from ussd_server.console.forms import done, fault_of, shown_again
 from ussd_server.console.tables import Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.incoming.messages import CODE_DESCRIPTION, ListPaymentCodes, PaymentCodeView, PutPaymentCode
+from ussd_server.services.incoming.messages import CODE_DESCRIPTION, PaymentCodeView, PutPaymentCode
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA, ungrouped, written_amount
+from ussd_server.wire import ListPage
 
 
 def amounts_of(code: PaymentCodeView) -> str:
@@ -54,7 +55,7 @@ _COLUMNS = (
 @console.page("GET", "/payment-codes", needs="collection:read")
 def list_payment_codes(context: RequestContext) -> Response:
     """The client's payment codes, newest first."""
-    page = pages(services().payment_codes.list, ListPaymentCodes(cursor=request.args.get("cursor")), context)
+    page = pages(services().payment_codes.list, ListPage(cursor=request.args.get("cursor")), context)
     prefix = services().payment_codes.prefix(context)
     table = DataTable(
         "Payment codes, newest first",

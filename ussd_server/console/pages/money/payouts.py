@@ -29,25 +29,7 @@ from ussd_server.console.tables import (
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView, UpdateClientSettings
-from ussd_server.services.payouts.messages import (
-    FIELDS,
-    LARGEST_FILE_BYTES,
-    MOST_CORRECTED,
-    MOST_RULES,
-    ApprovePayout,
-    CancelPayout,
-    CopyPayout,
-    CreatePayout,
-    ItemState,
-    ListPayoutItems,
-    ListPayouts,
-    NameMatch,
-    PayoutItemView,
-    PayoutStatus,
-    PayoutView,
-    ReplacePayout,
-    in_words,
-)
+from ussd_server.services.payouts import messages
 from ussd_server.status import Code, ServiceError
 
 _REFUSALS = (Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE, Code.IDEMPOTENCY_KEY_REUSED)
@@ -69,7 +51,7 @@ _COLUMNS = (
     Column("description", "Description"),
     Column("payout_id", "Id", "id", where="files"),
 )
-_FIELD_TITLES = {name: name.replace("_", " ").capitalize() for name in FIELDS}
+_FIELD_TITLES = {name: name.replace("_", " ").capitalize() for name in messages.FIELDS}
 _OTHERS = "an operator, or a person or key that was deleted"
 _ITEM_COLUMNS = (
     Column("line", "Line", "number"),
@@ -91,12 +73,12 @@ _ITEM_COLUMNS = (
 )
 
 _FILTERS = {
-    "status": TableFilter("status", "Status", words_of(PayoutStatus), read=PayoutStatus),
+    "status": TableFilter("status", "Status", words_of(messages.PayoutStatus), read=messages.PayoutStatus),
     "reference": TableFilter("reference", "Reference"),
     **PERIOD,
 }
-_STATE = TableFilter("state", "State", words_of(ItemState), read=ItemState)
-_NAMES = TableFilter("names", "Names", words_of(NameMatch), read=NameMatch)
+_STATE = TableFilter("state", "State", words_of(messages.ItemState), read=messages.ItemState)
+_NAMES = TableFilter("names", "Names", words_of(messages.NameMatch), read=messages.NameMatch)
 
 
 @console.page("GET", "/payouts", needs="payouts:read", for_operators="/operator/clients/<client_id>/payouts")
@@ -105,7 +87,7 @@ def list_payouts(context: RequestContext, client: ClientView | None = None) -> R
     table = DataTable(
         "Payouts, newest first",
         _COLUMNS,
-        pages(services().payouts.list, ListPayouts(**chosen(_FILTERS)), context),
+        pages(services().payouts.list, messages.ListPayouts(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No payouts yet",
         empty_text="" if client else "Upload a file to pay many people at once.",
@@ -146,7 +128,7 @@ def confirm_approval_rules(context: RequestContext) -> Any:
     return done("The rules hold from now on.", "show_approval_rules")
 
 
-@console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=LARGEST_FILE_BYTES + _FORM_BYTES)
+@console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=messages.LARGEST_FILE_BYTES + _FORM_BYTES)
 def create_payout(context: RequestContext) -> Any:
     """Judge every row of a file and show them; nothing is sent."""
     given = {name: request.form.get(name, "").strip() for name in ("reference", "description", "send_at")}
@@ -158,7 +140,7 @@ def create_payout(context: RequestContext) -> Any:
             raise fault_of("file", "Choose a file.")
         named = {name: given[name] for name in ("reference", "description") if given[name]}
         values = load(CreatePayoutQuery(), named) | {"send_at": forms.local_moment(given["send_at"])}
-        created = services().payouts.create(CreatePayout(**values, file=file.read()), context)
+        created = services().payouts.create(messages.CreatePayout(**values, file=file.read()), context)
     payout_id = created.payout.payout_id
     if created.replayed:
         return done(
@@ -201,7 +183,7 @@ def show_payout_live(context: RequestContext, payout_id: str, client: ClientView
 def download_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:  # noqa: ARG001 - names the file of both
     """Every row with its result, or those of one state, as a file."""
     payout = services().payouts.get(payout_id, context)
-    wanted = ListPayoutItems(payout_id, state=_STATE.value, name_match=_NAMES.value)
+    wanted = messages.ListPayoutItems(payout_id, state=_STATE.value, name_match=_NAMES.value)
     parts = services().payouts.csv(wanted, context)
     return send_csv(parts, "payout", payout.reference, wanted.state, wanted.name_match)
 
@@ -213,7 +195,10 @@ def show_payout_corrections(context: RequestContext, payout_id: str) -> str:
 
 
 @console.page(
-    "POST", "/payouts/<payout_id>/correct", needs="payouts:write", max_body_bytes=LARGEST_FILE_BYTES + _FORM_BYTES
+    "POST",
+    "/payouts/<payout_id>/correct",
+    needs="payouts:write",
+    max_body_bytes=messages.LARGEST_FILE_BYTES + _FORM_BYTES,
 )
 def correct_payout(context: RequestContext, payout_id: str) -> Any:
     """Put a corrected draft in the place of a draft, and show it."""
@@ -222,7 +207,9 @@ def correct_payout(context: RequestContext, payout_id: str) -> Any:
         if file is not None and not file.filename:
             raise fault_of("file", "Choose a file.")
         content = None if file is None else file.read()
-        replaced = services().payouts.replace(ReplacePayout(payout_id, content, _corrections()), context).payout
+        replaced = (
+            services().payouts.replace(messages.ReplacePayout(payout_id, content, _corrections()), context).payout
+        )
     if replaced.payout_id == payout_id:
         return done("Nothing was changed.", "show_payout", tone="warn", payout_id=payout_id)
     return done(
@@ -237,8 +224,10 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
     """Reserve the sum and the fees of all ready rows, and send them."""
     with _shown_again(payout_id, context):
         given = {name: value for name in ("total_fee", "note") if (value := request.form.get(name))}
-        approved = services().payouts.approve(ApprovePayout(payout_id, **load(ApprovePayoutBody(), given)), context)
-    if approved.status is PayoutStatus.DRAFT:
+        approved = services().payouts.approve(
+            messages.ApprovePayout(payout_id, **load(ApprovePayoutBody(), given)), context
+        )
+    if approved.status is messages.PayoutStatus.DRAFT:
         return done("Your approval is kept. The payout needs another one.", "show_payout", payout_id=payout_id)
     if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
         return done("The payout is approved. It waits for its date.", "show_payout", payout_id=payout_id)
@@ -254,7 +243,7 @@ def copy_payout(context: RequestContext, payout_id: str) -> Any:
     """Make a draft of the rows of a payout that failed."""
     with _shown_again(payout_id, context):
         given = {"reference": request.form.get("reference", ""), "only": "failed"}
-        copied = services().payouts.copy(CopyPayout(payout_id, **load(CopyPayoutBody(), given)), context)
+        copied = services().payouts.copy(messages.CopyPayout(payout_id, **load(CopyPayoutBody(), given)), context)
     return done(
         "Every row is checked. Nothing is sent before another person approves it.",
         "show_payout",
@@ -268,7 +257,7 @@ def copy_payout(context: RequestContext, payout_id: str) -> Any:
 def cancel_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Any:
     """Cancel what was not sent. The client reads in its audit trail that an operator did it."""
     with _shown_again(payout_id, context, client):
-        services().payouts.cancel(CancelPayout(payout_id, request.form.get("note")), context)
+        services().payouts.cancel(messages.CancelPayout(payout_id, request.form.get("note")), context)
     view = "show_payout_for_operators" if client else "show_payout"
     return done("What was not sent is cancelled, and its money is free again.", view, payout_id=payout_id)
 
@@ -286,7 +275,7 @@ def _page(
     reader = services().payouts
     payout = reader.get(payout_id, context)
     cursor = request.args.get("cursor")
-    wanted = ListPayoutItems(payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value)
+    wanted = messages.ListPayoutItems(payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value)
     title = gettext("Rows of %(reference)s", reference=payout.reference)
     items = pages(reader.items, wanted, context)
     table = DataTable(title, _ITEM_COLUMNS, items, (_STATE, _NAMES), has_filter_form=False)
@@ -303,7 +292,7 @@ def _page(
     )
 
 
-def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView | None) -> dict[str, Any]:
+def _live_parts(payout: messages.PayoutView, context: RequestContext, client: ClientView | None) -> dict[str, Any]:
     """The values of the live part of a payout's page."""
     return {
         "payout": payout,
@@ -318,17 +307,17 @@ def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView 
     }
 
 
-def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
+def _people(payout: messages.PayoutView, context: RequestContext) -> dict[str, Any]:
     """The names of the people who made and approved a payout, and of the people who may still approve it."""
     reader = services().people
     names = reader.names((payout.created_by, payout.approved_by, *(each.by for each in payout.approvals)), context)
     counted_as_maker = services().payouts.counted_as_maker(payout.payout_id, context)
-    is_open = payout.status is PayoutStatus.DRAFT and payout.ready_count > 0
+    is_open = payout.status is messages.PayoutStatus.DRAFT and payout.ready_count > 0
     return {
         "created_by": names.get(payout.created_by, _OTHERS),
         "approved_by": payout.approved_by and names.get(payout.approved_by, _OTHERS),
         "approvers": reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else (),
-        "may_correct": payout.status is PayoutStatus.DRAFT and payout.created_by == context.caller.user_id,
+        "may_correct": payout.status is messages.PayoutStatus.DRAFT and payout.created_by == context.caller.user_id,
         "is_maker": context.caller.user_id in counted_as_maker,
         "approvals": [(names.get(each.by, _OTHERS), each) for each in payout.approvals],
         "needed": services().payouts.approvals_needed(payout.payout_id, context) if is_open else 0,
@@ -343,8 +332,8 @@ def _rules_page(context: RequestContext, error: ServiceError | None = None) -> s
         "console/payouts/rules.html",
         rules=settings.approval_rules,
         proposed=proposed,
-        shown=in_words(proposed or ()),
-        most=MOST_RULES,
+        shown=messages.in_words(proposed or ()),
+        most=messages.MOST_RULES,
         error=error,
     )
 
@@ -354,20 +343,20 @@ def _typed_rules() -> list[dict[str, Any]]:
     lines = zip(request.form.getlist("above"), request.form.getlist("approvals"), strict=False)
     return [
         {"above": above.replace(",", "").strip(), "approvals": int(number) if number in "12345" else 0}
-        for above, number in list(lines)[:MOST_RULES]
+        for above, number in list(lines)[: messages.MOST_RULES]
         if above.strip() and number
     ]
 
 
-def _version_of(payout: PayoutView) -> str:
+def _version_of(payout: messages.PayoutView) -> str:
     """The conditions of the page's actions."""
-    approvals = f"{len(payout.approvals)}-approvals" if payout.status is PayoutStatus.DRAFT else ""
+    approvals = f"{len(payout.approvals)}-approvals" if payout.status is messages.PayoutStatus.DRAFT else ""
     states = ("final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
     parts = (payout.status.value, approvals, *states)
     return "-".join(filter(None, parts))
 
 
-def _result(item: PayoutItemView) -> str | None:
+def _result(item: messages.PayoutItemView) -> str | None:
     """Why a row is not sent or failed, or what to look at before it is sent, in words."""
     if item.failure:
         return gettext(item.failure.message)
@@ -390,7 +379,7 @@ def _corrections() -> dict[int, dict[str, str]]:
     prefix = "phone_number-"
     lines = [name.removeprefix(prefix) for name in request.form if name.startswith(prefix)]
     return {
-        int(line): {name: request.form.get(f"{name}-{line}", "").strip() for name in FIELDS}
-        for line in lines[:MOST_CORRECTED]
+        int(line): {name: request.form.get(f"{name}-{line}", "").strip() for name in messages.FIELDS}
+        for line in lines[: messages.MOST_CORRECTED]
         if line.isascii() and line.isdigit() and len(line) < 8
     }

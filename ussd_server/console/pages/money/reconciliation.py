@@ -38,7 +38,6 @@ from ussd_server.services.reconciliation.messages import (
     DifferenceView,
     EndDifference,
     ListDifferences,
-    ListProviderStatements,
     ReconcileStatement,
     Reconciliation,
     Verdict,
@@ -47,7 +46,7 @@ from ussd_server.services.statement_layouts.messages import StatementPreview
 from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import written_amount
-from ussd_server.wire import keys_of, writer
+from ussd_server.wire import ListPage, keys_of, writer
 
 _LARGEST_BYTES = 101 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
@@ -130,7 +129,7 @@ _VERDICT = TableFilter("verdict", "Difference", {each.value: VERDICTS[each] for 
 @console.page("GET", "/operator/reconciliation", who="operator")
 def list_reconciliations(context: RequestContext) -> Response:
     """Statements that were compared, newest first."""
-    page = pages(services().provider_statements.list, ListProviderStatements(request.args.get("cursor")), context)
+    page = pages(services().provider_statements.list, ListPage(cursor=request.args.get("cursor")), context)
     table = DataTable(
         "Statements, newest first",
         _STATEMENT_COLUMNS,
@@ -154,15 +153,15 @@ def create_reconciliation(context: RequestContext) -> Any:
     Only an import stores anything, and what looks like the wrong file is stored once the operator confirms it.
     """
     file, provider = request.files.get("file"), request.form.get("provider", "")
-    with ExitStack() as held:
-        result_file = held.enter_context(TemporaryFile())
+    with ExitStack() as open_files:
+        result_file = open_files.enter_context(TemporaryFile())
         text = TextIOWrapper(result_file, encoding="utf-8", newline="")
         try:
             with shown_again(lambda error: _refused_form(context, error)):
                 if file is None or not file.filename:
                     raise fault_of("file", "Choose a file.")
                 covers = _days_of_form()
-                wanted = ReconcileStatement(
+                comparison = ReconcileStatement(
                     provider,
                     file.filename,
                     file.stream,  # type: ignore[arg-type]
@@ -171,14 +170,14 @@ def create_reconciliation(context: RequestContext) -> Any:
                     is_confirmed=request.form.get("is_confirmed") == "yes",
                     reading=reading_in_form(),
                 )
-                result = services().provider_statements.reconcile(wanted, context)
-                if result.is_stored and not wanted.is_dry_run:
-                    keep_corrections(file.stream, provider, wanted.reading, context)
+                result = services().provider_statements.reconcile(comparison, context)
+                if result.is_stored and not comparison.is_dry_run:
+                    keep_corrections(file.stream, provider, comparison.reading, context)
         finally:
             text.detach()
-        if wanted.is_dry_run or not result.is_stored:
-            status = 200 if wanted.is_dry_run or _keeps_file() else Code.INVALID_REQUEST.http_status
-            preview = preview_of(file.stream, provider, wanted.reading, context)
+        if comparison.is_dry_run or not result.is_stored:
+            status = 200 if comparison.is_dry_run or _keeps_file() else Code.INVALID_REQUEST.http_status
+            preview = preview_of(file.stream, provider, comparison.reading, context)
             return Response(_form(context, tried=result, preview=preview), status=status)
         statement_id, answer = result.statement.statement_id, None
         if covers is not None:
@@ -187,7 +186,7 @@ def create_reconciliation(context: RequestContext) -> Any:
                 answer = _propose_cover(statement_id, covers, context)
         if request.form.get("result") == "csv":
             # The file is sent after the view has returned.
-            return send_csv(_parts(result_file, held.pop_all()), "reconciliation", provider, wanted.file_name)
+            return send_csv(_parts(result_file, open_files.pop_all()), "reconciliation", provider, comparison.file_name)
     if answer is not None:
         return answer
     if result.is_repeat:
@@ -198,11 +197,11 @@ def create_reconciliation(context: RequestContext) -> Any:
 @console.page("GET", "/operator/reconciliation/<statement_id>", who="operator", shows="statement")
 def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
     """The result of one comparison, with its differences."""
-    seen = services().provider_statements.show(statement_id, context)
-    wanted = ListDifferences(statement_id, request.args.get("cursor"), verdict=_VERDICT.value)
-    page = pages(services().differences.list, wanted, context)
+    statement = services().provider_statements.show(statement_id, context)
+    query = ListDifferences(statement_id, cursor=request.args.get("cursor"), verdict=_VERDICT.value)
+    page = pages(services().differences.list, query, context)
     table = DataTable(
-        gettext("Differences of %(file)s", file=seen.file_name),
+        gettext("Differences of %(file)s", file=statement.file_name),
         _DIFFERENCE_COLUMNS,
         page,
         (_VERDICT,),
@@ -211,7 +210,9 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
     )
     open_proposals = services().proposals.list_open(context)
     proposed = {each.action for each in open_proposals if each.object_id == statement_id}
-    return show_table("console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS, proposed=proposed)
+    return show_table(
+        "console/reconciliation/statement.html", table, seen=statement, verdicts=VERDICTS, proposed=proposed
+    )
 
 
 @console.page("POST", "/operator/reconciliation/<statement_id>/undo", who="operator")
@@ -279,11 +280,11 @@ def close_day(context: RequestContext) -> Any:
     """Close a day."""
     form = request.form
     day, is_empty = forms.date_of(form.get("date", "")), form.get("is_empty") == "yes"
-    wanted = None if day is None else CloseDay(day, form.get("provider", ""), context.caller.operator or "", is_empty)
-    with shown_again(lambda error: _days_page(context, error, wanted)):
-        if wanted is None:
+    closing = None if day is None else CloseDay(day, form.get("provider", ""), context.caller.operator or "", is_empty)
+    with shown_again(lambda error: _days_page(context, error, closing)):
+        if closing is None:
             raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
-        services().days.close(wanted, context)
+        services().days.close(closing, context)
     return done(gettext("%(day)s is closed.", day=day), "list_days")
 
 
@@ -394,8 +395,8 @@ def _row_writer(text: TextIOWrapper) -> Callable[[ComparedLine], object]:
     return lambda compared: rows.writerow(map(neutralised, _written_line(compared).values()))
 
 
-def _parts(file: IO[bytes], held: ExitStack) -> Iterator[bytes]:
-    with held:
+def _parts(file: IO[bytes], open_files: ExitStack) -> Iterator[bytes]:
+    with open_files:
         file.seek(0)
         while part := file.read(_CHUNK_BYTES):
             yield part

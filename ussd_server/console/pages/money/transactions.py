@@ -29,16 +29,7 @@ from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.request_log.messages import ListRequests
-from ussd_server.services.transactions.messages import (
-    REFERENCE,
-    CreateRefund,
-    GetTransaction,
-    ListTransactions,
-    TransactionHistory,
-    TransactionStatus,
-    TransactionType,
-    TransactionView,
-)
+from ussd_server.services.transactions import messages
 from ussd_server.services.webhooks.messages import DeliveryStatus, EventDeliveries
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
@@ -66,8 +57,8 @@ _COLUMNS = (
     Column("metadata", "Metadata", value=lambda seen: _metadata(seen), where="files"),
 )
 _FILTERS = {
-    "status": TableFilter("status", "Status", words_of(TransactionStatus), read=TransactionStatus),
-    "type": TableFilter("type", "Type", words_of(TransactionType), read=TransactionType),
+    "status": TableFilter("status", "Status", words_of(messages.TransactionStatus), read=messages.TransactionStatus),
+    "type": TableFilter("type", "Type", words_of(messages.TransactionType), read=messages.TransactionType),
     "phone_number": PHONE_NUMBER,
     "reference": TableFilter("reference", "Reference"),
     "provider_transaction_id": TableFilter("receipt", "Receipt"),
@@ -91,7 +82,7 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
     table = DataTable(
         "Transactions, newest first",
         _COLUMNS,
-        pages(services().transactions.list, ListTransactions(**chosen(filters)), context),
+        pages(services().transactions.list, messages.ListTransactions(**chosen(filters)), context),
         filters.values(),
         empty_title="No transaction yet",
         empty_text="" if client else "Payments that your programs and menus make appear here.",
@@ -108,7 +99,7 @@ def show_transaction(context: RequestContext, transaction_id: str) -> str:
 @console.page("GET", "/transactions/<transaction_id>/live", needs="transactions:read")
 def show_transaction_live(context: RequestContext, transaction_id: str) -> Response:
     """The part of a transaction's page that refreshes by itself; a transaction that became final reloads the page."""
-    return _live_part(_about(services().transactions.get(GetTransaction(transaction_id), context), context))
+    return _live_part(_about(services().transactions.get(messages.GetTransaction(transaction_id), context), context))
 
 
 @console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:send", fresh_code=True)
@@ -117,9 +108,9 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     form = request.form
     with shown_again(lambda error: _page(transaction_id, context, error), *_FAULTS_OF_REFUND):
         amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
-        if not 0 < len(reference) <= REFERENCE.longest:
+        if not 0 < len(reference) <= messages.REFERENCE.longest:
             raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
-        wanted = CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
+        wanted = messages.CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
         refund = services().refunds.create(wanted, context)
     refund_id = refund.transaction.transaction_id
     if refund.replayed:
@@ -160,12 +151,12 @@ def propose_refund(context: RequestContext, transaction_id: str) -> Any:
     return propose("transaction.refund", transaction_id, context, amount_cents=amount_cents)
 
 
-def _about(view: TransactionHistory, context: RequestContext) -> dict[str, Any]:
+def _about(view: messages.TransactionHistory, context: RequestContext) -> dict[str, Any]:
     """The values of the page of one transaction, for clients and operators."""
     events = services().events.list_of_object(view.transaction_id, context)
     original, payout = None, None
     if view.refund_of is not None:
-        original = services().transactions.get(GetTransaction(view.refund_of), context)
+        original = services().transactions.get(messages.GetTransaction(view.refund_of), context)
     if view.payout_id is not None and context.may("payouts:read"):
         payout = services().payouts.get(view.payout_id, context)
     return {
@@ -180,7 +171,7 @@ def _about(view: TransactionHistory, context: RequestContext) -> dict[str, Any]:
     }
 
 
-def _logged_request(view: TransactionHistory, context: RequestContext) -> str | None:
+def _logged_request(view: messages.TransactionHistory, context: RequestContext) -> str | None:
     """The id of the request that made a transaction, where its page can be read; else None."""
     if view.request_id is None or context.caller.operator or not context.may("api_keys:list"):
         return None
@@ -196,11 +187,11 @@ def _live_part(shown: dict[str, Any]) -> Response:
     return response
 
 
-def _outcome(view: TransactionView) -> str | None:
+def _outcome(view: messages.TransactionView) -> str | None:
     return gettext(view.failure.message) if view.failure else view.provider_transaction_id
 
 
-def _metadata(view: TransactionView) -> str | None:
+def _metadata(view: messages.TransactionView) -> str | None:
     return json.dumps(view.metadata, ensure_ascii=False) if view.metadata else None
 
 
@@ -211,10 +202,10 @@ def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:
 
 
 def _page(transaction_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
-    shown = _about(services().transactions.get(GetTransaction(transaction_id), context), context)
+    shown = _about(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
     view, refunds = shown["view"], shown["refunds"]
     number = f"-{len(refunds) + 1}" if refunds else ""
-    suggested = f"{view.reference[: REFERENCE.longest - 11]}-refund{number}"
+    suggested = f"{view.reference[: messages.REFERENCE.longest - 11]}-refund{number}"
     return render_template(
         "console/transactions/transaction.html",
         **shown,

@@ -21,21 +21,7 @@ from ussd_server.console.pages.phone.phone import phone_beside
 from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
-from ussd_server.services.menus.messages import (
-    BindCode,
-    CheckMenu,
-    CompareVersions,
-    DrawMenu,
-    DropOffView,
-    MenuSummary,
-    NameVersion,
-    ReplayItem,
-    ReplayMenu,
-    ReplayResult,
-    RollBack,
-    SaveDraft,
-    SourceText,
-)
+from ussd_server.services.menus import messages
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
@@ -56,10 +42,10 @@ _EXAMPLE_TITLES = marked(
 )
 _MOST_EXAMPLES = 5
 _REPLAY_RESULTS = {
-    ReplayResult.SAME: "same screens",
-    ReplayResult.OTHER_SCREEN: "another screen",
-    ReplayResult.DEAD_END: "dead end",
-    ReplayResult.NOT_FOUND: "deleted since",
+    messages.ReplayResult.SAME: "same screens",
+    messages.ReplayResult.OTHER_SCREEN: "another screen",
+    messages.ReplayResult.DEAD_END: "dead end",
+    messages.ReplayResult.NOT_FOUND: "deleted since",
 }
 _REPLAY_COLUMNS = (
     Column("session_id", "Session", "id", link=lambda item: link_to("session", item.session_id)),
@@ -86,7 +72,7 @@ class ShownDifference:
 @console.page("GET", "/menus", needs="menus:read")
 def list_menus(context: RequestContext) -> Response:
     """All menus of the client; a client has 200 at most."""
-    menus: tuple[MenuSummary, ...] = services().menus.list(context)
+    menus: tuple[messages.MenuSummary, ...] = services().menus.list(context)
     table = DataTable(
         "Menus by name",
         _COLUMNS,
@@ -110,7 +96,7 @@ def upload_menu(context: RequestContext) -> Any:
     """Save what was uploaded or typed as the draft of a menu, new or not."""
     menu_id, text = request.form.get("menu_id", "").strip(), _text()
     with shown_again(lambda error: _new_form(menu_id, text, error), *FAULTS):
-        services().menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
+        services().menus.save_draft(messages.SaveDraft(menu_id, source=_source(text)), context)
     return done("The draft is saved. Try it with the phone before you publish it.", "show_menu", menu_id=menu_id)
 
 
@@ -128,10 +114,10 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
         menu_id=menu_id,
         is_draft=is_draft,
         drop_offs=drop_offs,
-        diagram=services().menus.draw(DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
-        report=services().menus.check(CheckMenu(menu_id), context),
+        diagram=services().menus.draw(messages.DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
+        report=services().menus.check(messages.CheckMenu(menu_id), context),
         leads_to_editor=context.may("menus:write"),
-        screens=services().menus.fullest_screens(NameVersion(menu_id), context),
+        screens=services().menus.fullest_screens(messages.NameVersion(menu_id), context),
         scripts=[each for each in scripts if isinstance(each, dict)] if isinstance(scripts, list) else [],
         versions=services().menus.versions(menu_id, context),
         codes=services().menus.codes(context),
@@ -143,12 +129,12 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
 @console.page("GET", "/menus/<menu_id>/edit", needs="menus:write")
 def edit_menu(context: RequestContext, menu_id: str) -> str:
     """The draft as text, with its check beside it."""
-    text = services().menus.text(NameVersion(menu_id), context)
+    text = services().menus.text(messages.NameVersion(menu_id), context)
     try:
-        report = services().menus.check(CheckMenu(menu_id, source=_source(text)), context)
+        report = services().menus.check(messages.CheckMenu(menu_id, source=_source(text)), context)
     except ServiceError:
         # A draft that was saved as JSON can be too large as YAML. Its findings have no lines.
-        report = services().menus.check(CheckMenu(menu_id), context)
+        report = services().menus.check(messages.CheckMenu(menu_id), context)
     return _editor(menu_id, text, report, None, context)
 
 
@@ -159,9 +145,9 @@ def save_menu(context: RequestContext, menu_id: str) -> Any:
     text, report, error = _text(), None, None
     try:
         if request.form.get("do") == "save":
-            services().menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
+            services().menus.save_draft(messages.SaveDraft(menu_id, source=_source(text)), context)
             return done("The draft is saved.", "edit_menu", menu_id=menu_id)
-        report = services().menus.check(CheckMenu(menu_id, source=_source(text)), context)
+        report = services().menus.check(messages.CheckMenu(menu_id, source=_source(text)), context)
     except ServiceError as refusal:
         if refusal.code not in FAULTS:
             raise
@@ -209,7 +195,7 @@ def publish_menu_again(context: RequestContext, menu_id: str) -> Any:
 def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
     """Make another version the one in force."""
     version = _number(request.form.get("version", ""))
-    services().menus.roll_back(RollBack(menu_id, version), context)
+    services().menus.roll_back(messages.RollBack(menu_id, version), context)
     return done(
         gettext("Version %(version)s is in force again. The draft stays as it is.", version=version),
         "show_menu",
@@ -220,7 +206,7 @@ def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
 @console.page("POST", "/menus/<menu_id>/codes", needs="menus:write")
 def bind_code(context: RequestContext, menu_id: str) -> Any:
     """Bind a code of the client to this menu."""
-    code = services().menus.bind_code(BindCode(request.form.get("service_code", ""), menu_id), context)
+    code = services().menus.bind_code(messages.BindCode(request.form.get("service_code", ""), menu_id), context)
     return done(gettext("%(code)s leads to this menu now.", code=code.service_code), "show_menu", menu_id=menu_id)
 
 
@@ -236,9 +222,9 @@ def show_menu_version(context: RequestContext, menu_id: str, version: str) -> st
         menu=menu,
         version=new,
         old=old,
-        report=services().menus.check(CheckMenu(menu_id), context) if may_publish else None,
-        difference=services().menus.difference(CompareVersions(menu_id, old, new), context) if old else (),
-        text=services().menus.text(NameVersion(menu_id, new), context),
+        report=services().menus.check(messages.CheckMenu(menu_id), context) if may_publish else None,
+        difference=services().menus.difference(messages.CompareVersions(menu_id, old, new), context) if old else (),
+        text=services().menus.text(messages.NameVersion(menu_id, new), context),
     )
 
 
@@ -247,11 +233,11 @@ def replay_sessions(context: RequestContext, menu_id: str) -> Response:
     """The newest sessions of a period in the draft, those that would go alike together. Nothing is paid or called."""
     context.require("ussd:read", "Your role does not allow this.")
     menu = services().menus.get(menu_id, context)
-    items: tuple[ReplayItem, ...] = ()
+    items: tuple[messages.ReplayItem, ...] = ()
     error: ServiceError | None = None
     try:
         if _BEGAN_FROM.chosen:
-            wanted = ReplayMenu(menu_id, from_at=_BEGAN_FROM.value, to_at=BEFORE.value)
+            wanted = messages.ReplayMenu(menu_id, from_at=_BEGAN_FROM.value, to_at=BEFORE.value)
             items = services().replays.replay(wanted, context)
     except ServiceError as refusal:
         if refusal.code not in (Code.INVALID_REQUEST, Code.MENU_INVALID):
@@ -291,7 +277,7 @@ def _editor(menu_id: str, text: str, report: Any, error: ServiceError | None, co
         error=error,
         error_line=_line_of(error),
         phone=phone,
-        diagram=services().menus.draw(DrawMenu(menu_id), context) if phone is None else None,
+        diagram=services().menus.draw(messages.DrawMenu(menu_id), context) if phone is None else None,
     )
 
 
@@ -312,8 +298,8 @@ def _text() -> str:
         raise ServiceError(Code.INVALID_REQUEST, "The file is not a text in UTF-8.") from None
 
 
-def _source(text: str) -> SourceText:
-    return SourceText(text, is_yaml=not text.lstrip().startswith("{"))
+def _source(text: str) -> messages.SourceText:
+    return messages.SourceText(text, is_yaml=not text.lstrip().startswith("{"))
 
 
 def _number(text: str) -> int:
@@ -322,7 +308,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _notes(drop_offs: DropOffView) -> dict[str, str]:
+def _notes(drop_offs: messages.DropOffView) -> dict[str, str]:
     return {
         item.node: f"{item.share:.0%} left here ({item.drop_offs:,} of {item.visits:,})"
         for item in drop_offs.items
@@ -330,7 +316,7 @@ def _notes(drop_offs: DropOffView) -> dict[str, str]:
     }
 
 
-def _replay_differences(items: tuple[ReplayItem, ...]) -> list[ShownDifference]:
+def _replay_differences(items: tuple[messages.ReplayItem, ...]) -> list[ShownDifference]:
     """The differences, the most frequent first."""
     groups: dict[tuple[str, int, str, str], list[str]] = defaultdict(list)
     for item in items:

@@ -179,7 +179,7 @@ def _shown(
 
 
 def _messages(number: str, context: RequestContext) -> Sequence[SmsView]:
-    return services().sms.list(ListSms(_NEWEST_MESSAGES, phone_number=number), context).items
+    return services().sms.list(ListSms(limit=_NEWEST_MESSAGES, phone_number=number), context).items
 
 
 def _with_screen(

@@ -14,8 +14,8 @@ from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, c
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
-from ussd_server.services.clients.messages import ListPeople
 from ussd_server.values import is_id, written_amount
+from ussd_server.wire import ListPage
 
 _OBJECT = Column(
     "object_name", "Object", "reference", link=lambda event: link_to(event.object_kind or "", event.page_id)
@@ -57,7 +57,7 @@ _COLUMNS_OF_OPERATORS = (
 @console.page("GET", "/audit", needs="audit_events:read")
 def list_audit_events(context: RequestContext) -> Response:
     """Who did what, and every login."""
-    people = services().people.list(ListPeople(), context).items if context.may("team:read") else ()
+    people = services().people.list(ListPage(), context).items if context.may("team:read") else ()
     person = TableFilter("person", "Person", {each.user_id: each.email for each in people})
     filters = {"user_id": person, "action": _action_filter(context), **PERIOD}
     page = pages(services().audit.list, ListAuditEvents(**chosen(filters)), context)

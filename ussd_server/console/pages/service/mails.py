@@ -51,7 +51,7 @@ def list_mails(context: RequestContext) -> Response:
     table = DataTable(
         "Mails, newest first",
         _COLUMNS,
-        pages(services().mails.list, ListMails(_STATUS.value, request.args.get("cursor")), context),
+        pages(services().mails.list, ListMails(_STATUS.value, cursor=request.args.get("cursor")), context),
         (_STATUS,),
         empty_title="No mails yet",
         empty_text="Mails are written with what they report and kept for 30 days.",

@@ -12,16 +12,9 @@ from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import database_now, dialect, run_query
 from ussd_server.models.operations import read_service_clock
 from ussd_server.security.key_ring import Vault
+from ussd_server.services.operations.book_check import money
 from ussd_server.services.operations.book_check.history import history_faults
 from ussd_server.services.operations.book_check.history_digests import past_faults
-from ussd_server.services.operations.book_check.money import (
-    ACCOUNT_RULES,
-    CLIENT_RULES,
-    INCOMING_RULES,
-    KEY_RULES,
-    NAME_RULES,
-    TRANSACTION_RULES,
-)
 from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults, rules_faults
 from ussd_server.services.reconciliation.days.proofs import day_faults
 from ussd_server.services.signatures import unsigned_rows
@@ -87,15 +80,15 @@ def _signed_part(noun: str, table: str, column: str = "id", rules: Mapping[str, 
 _SCHEMA = "schema"
 _CLOCK = "clock"
 _PARTS = {
-    "clients": _Part("Client", "clients", rules=CLIENT_RULES),
-    "accounts": _Part("Account", "ledger_accounts", rules=ACCOUNT_RULES),
-    "transactions": _Part("Transaction", "transactions", rules=TRANSACTION_RULES, compare=history_faults),
-    "incoming_payments": _signed_part("Incoming payment", "incoming_payments", rules=INCOMING_RULES),
+    "clients": _Part("Client", "clients", rules=money.CLIENT_RULES),
+    "accounts": _Part("Account", "ledger_accounts", rules=money.ACCOUNT_RULES),
+    "transactions": _Part("Transaction", "transactions", rules=money.TRANSACTION_RULES, compare=history_faults),
+    "incoming_payments": _signed_part("Incoming payment", "incoming_payments", rules=money.INCOMING_RULES),
     "api_keys": _signed_part("API key", "api_keys"),
     "bank_accounts": _signed_part("The bank account of client", "bank_accounts", "client_id"),
     "prefixes": _signed_part("The prefix of client", "payment_code_prefixes", "client_id"),
     "payment_codes": _signed_part("Payment code", "payment_codes"),
-    "keys": _Part("API key", "key_spending", "key_id", rules=KEY_RULES),
+    "keys": _Part("API key", "key_spending", "key_id", rules=money.KEY_RULES),
     "approval_rules": _Part("The approval rules of", "approval_rules", "client_id", compare=rules_faults),
     "payouts": _Part("Payout", "payouts", rules=PAYOUT_RULES, compare=approval_faults),
     "events": _Part("Object", "events", "object_id", rules=_EVENT_RULES),
@@ -192,8 +185,8 @@ def _schema_violations() -> Iterator[Violation]:
         yield Violation(_SCHEMA, table or "database", fault)
     parts = {part.table: name for name, part in _PARTS.items()}
     with dialect().snapshot():
-        for table in {difference.table for difference in differences} & NAME_RULES.keys():
-            yield from _violations_of_rules(parts[table], NAME_RULES[table], {})
+        for table in {difference.table for difference in differences} & money.NAME_RULES.keys():
+            yield from _violations_of_rules(parts[table], money.NAME_RULES[table], {})
 
 
 def _clock_violations() -> Iterator[Violation]:

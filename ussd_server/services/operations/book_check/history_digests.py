@@ -54,7 +54,7 @@ class HistoryDigests:
                 id=new_id_floor(start),
                 day=_day(start),
                 first_day=first_day,
-                clients=_written(clients_of(start)),
+                clients=orjson.dumps(clients_of(start), option=orjson.OPT_SORT_KEYS).decode(),
                 digest="",
             )
             row.digest = self._vault.keyed_digest(_content(row))
@@ -136,10 +136,6 @@ def _changes(first: str, last: str, until: datetime) -> dict[str, list[tuple[Any
 
 def _content(row: HistoryDigest) -> bytes:
     return b"history\0" + orjson.dumps((row.day, row.first_day, row.clients))
-
-
-def _written(clients: dict[str, str]) -> str:
-    return orjson.dumps(clients, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _day(start: datetime) -> str:

@@ -45,9 +45,9 @@ def coverage_of(provider: str, begin: datetime, end: datetime) -> Coverage | Non
         )
     )
     stated = [row for row in rows if row.kind == CoverageKind.STATED and row.first_at <= begin and row.last_at >= end]
-    surrounding = [row for row in rows if row.kind == CoverageKind.LINES and _is_around(row, begin, end)]
+    around = [row for row in rows if row.kind == CoverageKind.LINES and row.first_at < begin and row.last_at >= end]
     joined = _joined([row for row in rows if row.kind == CoverageKind.BALANCE], begin, end)
-    covering = [*stated, *surrounding, *joined]
+    covering = [*stated, *around, *joined]
     if not covering:
         return None
     return Coverage(
@@ -111,10 +111,6 @@ def _row(
         last_at=last_at,
         **more,
     )
-
-
-def _is_around(row: StatementCoverage, begin: datetime, end: datetime) -> bool:
-    return bool(row.first_at < begin and row.last_at >= end)
 
 
 def _joined(runs: Sequence[StatementCoverage], begin: datetime, end: datetime) -> list[StatementCoverage]:
