@@ -6,7 +6,7 @@ import gc
 import logging
 import os
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -91,6 +91,8 @@ _WITHOUT_MONEY = frozenset(
     {"clients", "mail", "menus", "operators", "providers", "reports", "sms", "subscribers", "ussd", "webhooks"}
 )
 _OTHER_DATABASE = {"sqlite": "postgres", "postgres": "sqlite"}
+# Cases of one test from which on they share its statements: half of them run on each database.
+_TABLE_OF_CASES = 3
 _TESTS = Path(__file__).parent
 
 
@@ -103,8 +105,16 @@ def _is_installed(program: str) -> bool:
     return shutil.which(program, path=PROGRAM_FOLDERS) is not None
 
 
-def _needless_database(item: pytest.Item) -> str | None:
-    """The database on which a test need not run where it also runs on the other one; None if it needs both."""
+def _case(item: pytest.Item) -> str:
+    """The id of a run without its database."""
+    return item.nodeid.replace("postgres", "sqlite")
+
+
+def _needless_database(item: pytest.Item, place: int, cases: int) -> str | None:
+    """The database on which a run need not be where it also is on the other one; None if it needs both.
+
+    `place` is that of its case among the `cases` of its test.
+    """
     folder, part, *_ = (*item.path.relative_to(_TESTS).parts, "")
     if item.get_closest_marker("both_databases"):
         return None
@@ -112,16 +122,25 @@ def _needless_database(item: pytest.Item) -> str | None:
         return "postgres"
     if folder == "services" and part in _WITHOUT_MONEY:
         return list(_OTHER_DATABASE)[crc32(item.nodeid.partition("[")[0].encode()) % 2]
-    return None
+    return list(_OTHER_DATABASE)[place % 2] if cases >= _TABLE_OF_CASES else None
 
 
 def _on_second_database(items: list[pytest.Item]) -> list[pytest.Item]:
     """The runs of tests on a database that they need not have."""
     ids = {item.nodeid for item in items}
+    cases: dict[str, set[str]] = defaultdict(set)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].add(_case(item))
+    # In an order that follows none of their parameters, so that each value of one is tried on both databases.
+    places = {
+        case: (place, len(each))
+        for each in cases.values()
+        for place, case in enumerate(sorted(each, key=lambda case: crc32(case.encode())))
+    }
     return [
         item
         for item in items
-        if (database := _needless_database(item)) is not None
+        if (database := _needless_database(item, *places[_case(item)])) is not None
         and (twin := item.nodeid.replace(database, _OTHER_DATABASE[database])) != item.nodeid
         and twin in ids
     ]
