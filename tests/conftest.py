@@ -22,7 +22,12 @@ from flask.testing import FlaskClient
 from testbed.emptied import EmptiedDatabase
 from testbed.postgres import create_database, drop_database, temporary_server
 from testbed.valkey import Server
-from tests.support.made_once import compile_each_route_once, compile_each_template_once, hash_passwords_quickly
+from tests.support.made_once import (
+    compile_each_route_once,
+    compile_each_template_once,
+    hash_passwords_quickly,
+    quote_each_name_once,
+)
 from tests.support.sandbox import sandbox_settings
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
@@ -53,6 +58,7 @@ key_ring.CHECK_SECONDS = 0.0
 compile_each_route_once()
 compile_each_template_once()
 hash_passwords_quickly()
+quote_each_name_once()
 
 PROGRAM_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 
