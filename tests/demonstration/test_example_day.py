@@ -31,6 +31,8 @@ from ussd_server.services.sms.messages import ListSms
 from ussd_server.settings import Settings
 from ussd_server.status import ServiceError
 
+pytestmark = pytest.mark.slow
+
 URL = "http://127.0.0.1:8000"
 
 
