@@ -6,9 +6,10 @@ import gc
 import logging
 import os
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
@@ -22,7 +23,12 @@ from flask.testing import FlaskClient
 from testbed.emptied import EmptiedDatabase
 from testbed.postgres import create_database, drop_database, temporary_server
 from testbed.valkey import Server
-from tests.support.made_once import compile_each_route_once, compile_each_template_once, hash_passwords_quickly
+from tests.support.made_once import (
+    compile_each_route_once,
+    compile_each_template_once,
+    hash_passwords_quickly,
+    quote_each_name_once,
+)
 from tests.support.sandbox import sandbox_settings
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
@@ -53,6 +59,7 @@ key_ring.CHECK_SECONDS = 0.0
 compile_each_route_once()
 compile_each_template_once()
 hash_passwords_quickly()
+quote_each_name_once()
 
 PROGRAM_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 
@@ -69,18 +76,19 @@ _NEEDS = {
 }
 
 
-# Each takes half a minute and more. The first two mostly wait: their processes take the seventh and the eighth as well.
+# Each takes 25 seconds of processor time and more. The first two mostly wait: their processes take the seventh and the
+# eighth as well.
 _LONGEST_FILES = (
-    "test_api_document.py",
     "faults/test_cluster.py",
+    "faults/test_under_load.py",
     "simulation/test_simulation.py",
-    "gates/test_receipts.py",
     "journeys/test_api_tools.py",
     "console/browser/test_pages.py",
+    "test_benchmarks.py",
+    "gates/test_receipts.py",
     "gates/test_sending.py",
-    "faults/test_under_load.py",
+    "journeys/test_run.py",
     "journeys/test_production.py",
-    "services/processing/test_restored_database.py",
 )
 # Their tests start servers and browsers, or processes that compute for long.
 _LONG_FOLDERS = frozenset({"browser", "faults", "journeys", "model", "simulation"})
@@ -90,41 +98,53 @@ _WITHOUT_SQL = frozenset({"blueprints", "console", "server", "simulators", "smpp
 _WITHOUT_MONEY = frozenset(
     {"clients", "mail", "menus", "operators", "providers", "reports", "sms", "subscribers", "ussd", "webhooks"}
 )
-_OTHER_DATABASE = {"sqlite": "postgres", "postgres": "sqlite"}
+_DATABASES = ("sqlite", "postgres")
+# Cases of one test from which on they share its statements: half of them run on each database.
+_TABLE_OF_CASES = 3
 _TESTS = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a run ask for both databases everywhere."""
-    parser.addoption("--everything", action="store_true", help="run the tests of every folder on both databases")
+    parser.addoption("--everything", action="store_true", help="run all tests on both databases, and all worlds")
 
 
 def _is_installed(program: str) -> bool:
     return shutil.which(program, path=PROGRAM_FOLDERS) is not None
 
 
-def _needless_database(item: pytest.Item) -> str | None:
-    """The database on which a test need not run where it also runs on the other one; None if it needs both."""
+def _needless_database(item: pytest.Item, place: int, cases: int) -> str | None:
+    """The database on which a test need not run where it also runs on the other one; None if it needs both.
+
+    `place` is that of its case among the `cases` of its test.
+    """
     folder, part, *_ = (*item.path.relative_to(_TESTS).parts, "")
     if item.get_closest_marker("both_databases"):
         return None
     if folder in _WITHOUT_SQL:
         return "postgres"
     if folder == "services" and part in _WITHOUT_MONEY:
-        return list(_OTHER_DATABASE)[crc32(item.nodeid.partition("[")[0].encode()) % 2]
-    return None
+        return _DATABASES[crc32(item.nodeid.partition("[")[0].encode()) % 2]
+    return _DATABASES[place % 2] if cases >= _TABLE_OF_CASES else None
 
 
 def _on_second_database(items: list[pytest.Item]) -> list[pytest.Item]:
     """The runs of tests on a database that they need not have."""
-    ids = {item.nodeid for item in items}
-    return [
-        item
-        for item in items
-        if (database := _needless_database(item)) is not None
-        and (twin := item.nodeid.replace(database, _OTHER_DATABASE[database])) != item.nodeid
-        and twin in ids
-    ]
+    tests: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))
+    for item in items:
+        test, _, parameters = item.nodeid.partition("[")
+        for database in _DATABASES:
+            if database in parameters:
+                tests[test][parameters.replace(database, "")][database] = item
+    unwanted = []
+    for cases in tests.values():
+        # In an order that follows none of their parameters, so that each value of one is tried on both databases.
+        for place, case in enumerate(sorted(cases, key=lambda case: crc32(case.encode()))):
+            runs = cases[case]
+            if len(runs) == len(_DATABASES):
+                needless = _needless_database(next(iter(runs.values())), place, len(cases))
+                unwanted += [item for database, item in runs.items() if database == needless]
+    return unwanted
 
 
 def _sort_longest_first(items: list[pytest.Item]) -> None:
@@ -133,11 +153,12 @@ def _sort_longest_first(items: list[pytest.Item]) -> None:
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     tests = Counter(item.path for item in items)
 
-    def place(item: pytest.Item) -> tuple[int, bool, int, Path]:
-        is_long = item.path in slow or not _LONG_FOLDERS.isdisjoint(item.path.parts)
-        return longest.get(item.path, len(longest)), not is_long, -tests[item.path], item.path
+    @cache
+    def place(path: Path) -> tuple[int, bool, int, Path]:
+        is_long = path in slow or not _LONG_FOLDERS.isdisjoint(path.parts)
+        return longest.get(path, len(longest)), not is_long, -tests[path], path
 
-    items.sort(key=place)
+    items.sort(key=lambda item: place(item.path))
 
 
 def _deselect(config: pytest.Config, items: list[pytest.Item], unwanted: list[pytest.Item]) -> None:
@@ -244,7 +265,7 @@ def emptied_postgres(migrated_postgres: str) -> Iterator[EmptiedDatabase]:
     database.drop()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=_DATABASES)
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A database as it was migrated, once on SQLite and once on PostgreSQL."""
     if request.param == "sqlite":

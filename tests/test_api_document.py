@@ -17,6 +17,9 @@ from ussd_server.providers.failures import FAILURES
 from ussd_server.services.operations.book_check.history import FOLLOWERS
 from ussd_server.status import Code
 
+# Its examples are played for many seconds.
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[1] / "docs/API.md").read_text(encoding="utf-8")
 REMEDY = "run scripts/document"
 

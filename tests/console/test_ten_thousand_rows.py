@@ -28,6 +28,8 @@ from ussd_server.services.reconciliation.messages import ReconcileStatement
 from ussd_server.services.search import search
 from ussd_server.services.ussd.messages import BeginSession
 
+pytestmark = pytest.mark.slow
+
 pytestmark = pytest.mark.both_databases
 
 ROWS = 10_000

@@ -32,6 +32,8 @@ from ussd_server.settings import Settings
 from ussd_server.status import ServiceError
 from ussd_server.wire import ListPage
 
+pytestmark = pytest.mark.slow
+
 URL = "http://127.0.0.1:8000"
 
 

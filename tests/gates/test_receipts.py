@@ -82,6 +82,7 @@ def test_a_receipt_that_two_ways_report_counts_once(
     assert counted > 0
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(("first", "second"), [pair for pair in product(WayIn, WayIn) if pair[0] <= pair[1]])
 def test_a_receipt_that_two_ways_report_at_the_same_moment_counts_once(
     world: World, first: WayIn, second: WayIn

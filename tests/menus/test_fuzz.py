@@ -31,6 +31,8 @@ from ussd_server.menus.engine.navigator import DisplayOptions, SessionFacts, Sta
 from ussd_server.menus.engine.resumption import reopen
 from ussd_server.menus.text import Budget
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS_A_BATCH, BATCHES = 500, 2
 LANGUAGES = ("en", "lg", "sw")
 NETWORKS = ("64110", "64101", "")

@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from environs import Env
 
 from ussd_server.providers import registry
 from ussd_server.providers.names import PROVIDER_NAMES
+
+pytestmark = pytest.mark.slow
 
 _CHECKS = Path(__file__).parent / "with_boda" / "checks.py"
 

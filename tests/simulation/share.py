@@ -15,7 +15,9 @@ def main() -> None:
     """Run the seeds that the command line names."""
     virtual_time.install()
     from tests.simulation.worlds.seeds import run_seeds
+    from tests.support.made_once import quote_each_name_once
 
+    quote_each_name_once()
     run_seeds(*json.loads(sys.argv[1]))
 
 

@@ -29,6 +29,8 @@ from ussd_server.smpp import bind as bind_module
 from ussd_server.smpp import repeats
 from ussd_server.spans import end_export, export_spans
 
+pytestmark = pytest.mark.slow
+
 pytestmark = pytest.mark.needs_node
 
 Connect = Callable[..., ChannelView]

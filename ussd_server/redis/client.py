@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from redis import Redis, RedisCluster, RedisError
+from redis import DriverInfo, Redis, RedisCluster, RedisError, __version__
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
 from redis.connection import parse_url
@@ -20,6 +20,9 @@ REDIS_ERRORS = (RedisError, RedisClusterException, OSError)
 
 # The library takes 0 for the usual port.
 _PORT_ZERO = "a redis address names a port from 1 to 65535"
+
+# Without a version the library reads that of its installed package for each new connection.
+_DRIVER = DriverInfo(lib_version=__version__)
 
 TIMEOUT_SECONDS = 0.2
 """How long a request waits for Redis before it continues without it."""
@@ -52,6 +55,7 @@ def connect(url: str, *, timeout_seconds: float | None = None) -> RedisClient:
         "socket_timeout": seconds,
         "socket_connect_timeout": seconds,
         "retry": Retry(NoBackoff(), 0),
+        "driver_info": _DRIVER,
     }
     address = urlsplit(url)
     match address.scheme:

@@ -30,7 +30,7 @@ LONGEST_STRETCH_MS = 10
 QUERY_SIZE = HEADER_SIZE = 4000
 ROW = {"phone_number": "+256770000000", "amount": 500}
 # What each costs does not depend on the database.
-pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)]
 
 
 def check(title: str, endpoint: Endpoint, plain: bytes, bodies: Iterable[tuple[str, bytes]]) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import combinations, pairwise
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,8 @@ from ussd_server.models.ledger import Account, AccountEntry
 from ussd_server.services.accounts.messages import FeeTerms, GetStatement
 from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.status import ServiceError
+
+pytestmark = pytest.mark.slow
 
 SAVER, OTHER_SAVER = "+256770000000", "+256770000009"
 # Paid at once, refused, silent and found later, failed and succeeded later.

@@ -217,6 +217,7 @@ def past(scene: Scene, services: Services, clock: MovableClock) -> Scene:
     return scene
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("statements", "clients"),
     [
@@ -254,6 +255,7 @@ def test_a_payment_of_a_past_day_that_is_not_what_it_was_is_named(
     assert {(one.id, one.rule) for one in found} == {(past[name], OTHER_PAST) for name in clients}
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("statement", "place"),
     [

@@ -77,6 +77,7 @@ def world(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]
     close_connections()
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("seconds", [600, -600, 3, -3, 0.5, 86_400 * 365, -86_400 * 365])
 def test_a_database_clock_that_is_set_moves_no_process_and_all_agree(world: World, seconds: float) -> None:
     Process(world), Process(world)
@@ -148,6 +149,7 @@ def test_processes_that_start_one_after_the_other_after_the_clock_was_set_back_a
     assert abs(first - second) < 0.1
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("seconds", [3, -3, 600, -600])
 def test_a_process_that_starts_before_the_others_notice_moves_none_of_them(world: World, seconds: float) -> None:
     first = Process(world)

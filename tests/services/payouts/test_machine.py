@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,8 @@ from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import ItemState, PayoutView
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code
+
+pytestmark = pytest.mark.slow
 
 _FEE_CENTS = 1_000
 _CLIENT_CENTS = 2_000_000

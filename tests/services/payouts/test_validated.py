@@ -80,6 +80,7 @@ def test_the_status_of_a_payout_never_goes_back(desk: PayoutDesk) -> None:
     assert check_everything() == []
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("edit", [*_EDITS, *_UNGUARDED_EDITS])
 def test_a_draft_that_was_edited_without_its_triggers_is_not_approved(desk: PayoutDesk, edit: str) -> None:
     names = _two_drafts(desk)

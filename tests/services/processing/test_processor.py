@@ -19,6 +19,7 @@ from ussd_server.services.processing.outcomes import REVIEW_CONTRADICTION
 from ussd_server.services.providers.providers import Providers
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(("has_provider", "is_within_pace"), [(True, True), (True, False), (False, True)])
 def test_a_worker_that_slept_longer_than_its_lease_leaves_the_payment_to_the_worker_that_has_it_now(
     desk: Desk, provider: FakeProvider, has_provider: bool, is_within_pace: bool

@@ -36,7 +36,7 @@ from ussd_server.settings import Settings
 pytestmark = pytest.mark.slow
 
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
-_REPEATS = 20
+_REPEATS = 8
 
 
 class Town:

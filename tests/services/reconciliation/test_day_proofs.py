@@ -76,6 +76,7 @@ DAMAGE: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("name", DAMAGE)
 def test_what_is_changed_at_the_database_prompt_is_named_with_its_day(
     services: Services, closed: date, name: str
