@@ -5,6 +5,7 @@ Processor time repeats within a few per cent on a machine where rates differ by 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from statistics import quantiles
@@ -36,6 +37,8 @@ _SHORT = Size(rounds=5, seconds=0.5, clients=400, rows=0)
 _CHECKED = ("stock", "bare", "service")
 _TRIES = 3
 _MOST_DEARER = 1.3
+# Load average for each processor. The check itself makes about two.
+_BUSY = 5
 
 
 class DearerCallError(Exception):
@@ -58,7 +61,8 @@ def measure_costs(size: Size) -> dict[str, Any]:
 def check_costs(recorded: Iterable[Mapping[str, Any]]) -> None:
     """Compare what each call costs, in bare answers, with the rows of an earlier `measure_costs`: about a minute.
 
-    Raises DearerCallError for a call that costs 30 % more in each of three tries.
+    Raises DearerCallError for a call that costs 30 % more in each of three tries, unless other work has kept the
+    machine so busy that the measure proves nothing.
     """
     earlier = {row["call"]: 1 / row["bare_to_all"] for row in recorded}
     before = {name: earlier[name] for name in _CALLS}
@@ -72,6 +76,10 @@ def check_costs(recorded: Iterable[Mapping[str, Any]]) -> None:
             dearer = {name for name in dearer if now[name] > _MOST_DEARER * before[name]}
             if not dearer:
                 return
+    if os.getloadavg()[0] > _BUSY * (os.cpu_count() or 1):
+        # Waits for a processor make batches smaller, which costs payments and steps more than bare answers.
+        print("The machine is too busy to judge.")
+        return
     raise DearerCallError(f"cost 30 % more than recorded in each of {_TRIES} tries: {', '.join(sorted(dearer))}")
 
 
