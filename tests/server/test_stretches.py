@@ -28,7 +28,7 @@ client = ExampleClient(services)
 deposit(services, operator_context(client.id), 100_000_000)
 keys = [client.create_key() for _ in range(30)]
 app = create_app(services)
-ends_at = time.monotonic() + 4
+ends_at = time.monotonic() + 2
 
 
 def call(key, place):
