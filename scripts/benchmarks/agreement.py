@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -24,16 +25,24 @@ class DisagreementError(Exception):
 
 def agree(stage: Stage) -> None:
     """Send the same requests to every application. Raises DisagreementError with both replies where they differ."""
-    _agree_on_authentication(stage, {"service": stage.keys["spent"].pop(), "peer": stage.peer_keys.pop()})
-    _agree_on_payments(stage, {"service": stage.keys["disbursement"][0], "peer": stage.peer_keys[0]})
-    _agree_on_sessions(stage)
+    peers = [name for name in ("peer", "fastapi") if name in stage.webs]
+    # The peers share a database.
+    _agree_on_authentication(
+        stage, {"service": stage.keys["spent"].pop()} | {name: stage.peer_keys.pop() for name in peers}
+    )
+    _agree_on_payments(
+        stage, {"service": stage.keys["disbursement"][0]} | dict(zip(peers, stage.peer_keys, strict=False))
+    )
+    _agree_on_sessions(stage, ["service", *peers])
 
 
 def _agree_on_authentication(stage: Stage, keys: dict[str, Key]) -> None:
-    bare = _shown(ask(stage.webs["bare"].port, request("GET", "/", {})))
+    done = 200, {"success": True, "data": {}, "message": "Done"}
+    for name in {"bare", "stock"} & set(stage.webs):
+        _compare("a bare answer", done, _shown(ask(stage.webs[name].port, request("GET", "/", {}))))
     for name, key in keys.items():
         for _ in range(MOST_A_MINUTE):
-            _compare("an authenticated call", bare, _shown(_enter(stage, name, key)))
+            _compare("an authenticated call", done, _shown(_enter(stage, name, key)))
     _compare("the call above the limit", *(_shown(_enter_too_often(stage, name, key)) for name, key in keys.items()))
     _compare("an unknown key", *(_shown(_enter(stage, name, _UNKNOWN)) for name in keys))
     wrong = {name: key._replace(secret=WRONG_SECRET) for name, key in keys.items()}
@@ -55,8 +64,8 @@ def _agree_on_payments(stage: Stage, keys: dict[str, Key]) -> None:
         _compare("a payment", *(_shown(reply) if is_whole else reply.status for reply in replies))
 
 
-def _agree_on_sessions(stage: Stage) -> None:
-    steps = {name: session(paths[0], choices=(3, 1, 8)) for name, paths in stage.gateway_paths.items()}
+def _agree_on_sessions(stage: Stage, names: Sequence[str]) -> None:
+    steps = {name: session(stage.gateway_paths[name][0], choices=(3, 1, 8)) for name in names}
     for calls in zip(*steps.values(), strict=True):
         replies = [ask(stage.webs[name].port, call.request) for name, call in zip(steps, calls, strict=True)]
         _compare("a USSD step", *replies)
@@ -77,6 +86,7 @@ def _without_own(document: Any) -> Any:
     return {name: _without_own(value) for name, value in document.items() if name not in _OWN}
 
 
-def _compare(what: str, one: Any, other: Any) -> None:
-    if one != other:
-        raise DisagreementError(f"{what}: {one} and {other}")
+def _compare(what: str, one: Any, *others: Any) -> None:
+    for other in others:
+        if one != other:
+            raise DisagreementError(f"{what}: {one} and {other}")

@@ -13,7 +13,19 @@ from rich.table import Table
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES, DOCUMENT = _DOCS / "performance.json", _DOCS / "PERFORMANCE.md"
-TABLES = ("calls", "latencies", "costs", "postings", "pages", "payouts", "statements", "exports", "openings", "smpp")
+TABLES = (
+    "calls",
+    "latencies",
+    "costs",
+    "peers",
+    "postings",
+    "pages",
+    "payouts",
+    "statements",
+    "exports",
+    "openings",
+    "smpp",
+)
 _PLACE = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDTH_OF_FILES = 160
 
@@ -40,6 +52,7 @@ _COSTS = {
 }
 _POSTINGS = {"many": 0.85, "one": 1.5}
 _MOST_P99_TO_P50 = 5
+_MOST_P99_ABOVE_BARE_MS = 3
 _MOST_GROWTH, _MOST_MEMORY_GROWTH = 1.3, 1.2
 _MOST_OPENING_MS = 10
 _PAYOUTS = {"rows judged and kept": 5, "rows recorded and reserved": 2.5}
@@ -94,6 +107,9 @@ def _floors(result: Mapping[str, Any]) -> Iterator[Floor]:
     for row in result.get("latencies", ()):
         if not row["call"].startswith("bare"):
             yield Floor(f"{row['call']}: p99 / p50 at 70 % load", "<=", _MOST_P99_TO_P50, row["p99_to_p50"])
+        if row["call"] == "authenticated call" and "p99_above_bare_ms" in row:
+            name = "authenticated call: p99 above that of a bare answer at 70 % load, milliseconds"
+            yield Floor(name, "<=", _MOST_P99_ABOVE_BARE_MS, spread([row["p99_above_bare_ms"]]))
     for row in result.get("postings", ()):
         if row["threads"] == 8:
             name = f"postings / pgbench, 8 clients, accounts: {row['accounts']}"

@@ -1,10 +1,10 @@
-"""What `calls` starts: PostgreSQL, Valkey, the load generator and the three applications, with their data."""
+"""What `calls`, `costs` and `peers` start: PostgreSQL, Valkey, the load generator and applications, with their data."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.applications.web import Web, environment, serve
+from benchmarks.applications.web import Web, environment, serve, serve_fastapi
 from benchmarks.load.generator import Generator, Load, Outcome, start_generator
 from benchmarks.load.requests import CHANNELS, CODE, Key, places_menu
 from benchmarks.services import opened_services
@@ -39,7 +39,7 @@ _LOG_LINES_SHOWN = 30
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The applications by name ("stock", "bare", "peer", "service") and what they are called with."""
+    """The applications by name, and what they are called with; see `start_stage`."""
 
     webs: dict[str, Web]
     generator: Generator
@@ -65,11 +65,15 @@ class Stage:
 
 
 @contextmanager
-def start_stage(clients: int) -> Iterator[Stage]:
-    """Start all servers, with so many clients in each database; everything ends with the block."""
+def start_stage(clients: int, applications: Collection[str] = ("stock", "bare", "peer", "service")) -> Iterator[Stage]:
+    """Start all servers, with so many clients in each database; everything ends with the block.
+
+    `applications` are "service" and any of "stock" and "bare", the bare application under stock gunicorn and under our
+    worker, "peer", and "fastapi", which has the database of "peer".
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
-        homes = {name: folder / name for name in ("valkey", "stock", "bare", "peer", "service")}
+        homes = {name: folder / name for name in ("valkey", *applications)}
         for home in homes.values():
             home.mkdir()
         # Before any other thread or server of this process.
@@ -82,27 +86,28 @@ def start_stage(clients: int) -> Iterator[Stage]:
             "USSD_REDIS_URL": f"{valkey.url}?db=0",
             "USSD_TRUSTED_PROXIES": "1",
         }
-        peer_settings = {"PEER_DATABASE_URL": create_database(postgres.url), "PEER_REDIS_URL": f"{valkey.url}?db=1"}
         with opened_services(homes["service"], settings) as services:
             keys = _fill(services, clients)
-            paths = _add_menu(services)
-        made = _prepare_peer(homes["peer"], peer_settings, clients)
-        webs = {
-            "stock": stack.enter_context(
-                serve("benchmarks.applications.bare:app", homes["stock"], settings, is_stock=True)
-            ),
-            # The settings decide which worker gunicorn uses: the bare application gets the same ones.
-            "bare": stack.enter_context(serve("benchmarks.applications.bare:app", homes["bare"], settings)),
+            gateway_paths = {"service": _add_menu(services)}
+        webs: dict[str, Web] = {}
+        peer_keys: list[Key] = []
+        if "peer" in applications:
+            peer_settings = {"PEER_DATABASE_URL": create_database(postgres.url), "PEER_REDIS_URL": f"{valkey.url}?db=1"}
+            made = _prepare_peer(homes["peer"], peer_settings, clients)
+            peer_keys = [Key(*pair) for pair in made["keys"]]
+            gateway_paths |= {"peer": made["gateway_paths"], "fastapi": made["gateway_paths"]}
             # An application that blocks in its database driver needs threads.
-            "peer": stack.enter_context(
-                serve("benchmarks.applications.peer.app:app", homes["peer"], peer_settings, "gthread")
-            ),
-            "service": stack.enter_context(
-                serve("benchmarks.applications.service_app:app", homes["service"], settings)
-            ),
-        }
-        peer_keys = [Key(*pair) for pair in made["keys"]]
-        gateway_paths = {"service": paths, "peer": made["gateway_paths"]}
+            peer = serve("benchmarks.applications.peer.app:app", homes["peer"], peer_settings, "gthread")
+            webs["peer"] = stack.enter_context(peer)
+            if "fastapi" in applications:
+                its_own = peer_settings | {"PEER_REDIS_URL": f"{valkey.url}?db=2"}
+                webs["fastapi"] = stack.enter_context(serve_fastapi(homes["fastapi"], its_own))
+        # The settings decide which worker gunicorn uses: the bare application gets the same ones.
+        for name in {"stock", "bare"} & set(applications):
+            bare = serve("benchmarks.applications.bare:app", homes[name], settings, is_stock=name == "stock")
+            webs[name] = stack.enter_context(bare)
+        service = serve("benchmarks.applications.service_app:app", homes["service"], settings)
+        webs["service"] = stack.enter_context(service)
         servers = {"postgres": postgres.process.pid, "valkey": valkey.pid}
         yield Stage(webs, generator, keys, peer_keys, gateway_paths, servers)
 

@@ -1,4 +1,4 @@
-"""gunicorn with the settings of the service, for every application that is measured."""
+"""gunicorn with the settings of the service for every application, except uvicorn for the FastAPI peer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +18,11 @@ from testbed.ports import free_port
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
 _TIMEOUT_SECONDS = 30.0
+_FASTAPI = "benchmarks.applications.fastapi_peer"
 
 
 class Web(NamedTuple):
-    """A gunicorn that serves: its port, its log and its main process."""
+    """A web server: its port, its log and its main process."""
 
     port: int
     log: Path
@@ -57,15 +59,38 @@ def serve(
         options += ["-k", worker_class]
     if is_stock:
         options = ["-c", "/dev/null", "-k", "gevent", "-w", "2", "-b", f"127.0.0.1:{port}", "--http-parser", "python"]
+    variables = environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}", "USSD_WORKERS": str(workers)}
+    with _running([sys.executable, "-m", "gunicorn", *options, application], port, folder, variables) as web:
+        yield web
+
+
+@contextmanager
+def serve_fastapi(folder: Path, settings: Mapping[str, str]) -> Iterator[Web]:
+    """Serve the FastAPI peer under uvicorn with two processes until the block ends. Installs its libraries first."""
+    port, python = free_port(), _python_of_fastapi()
+    command = [python, "-m", "uvicorn", "--workers", "2", "--port", str(port), "--no-access-log"]
+    with _running([*command, f"{_FASTAPI}.app:app"], port, folder, environment(folder, settings)) as web:
+        yield web
+
+
+def _python_of_fastapi() -> str:
+    """Return the interpreter of the FastAPI peer's own virtual environment, which is made at first use."""
+    home = _REPOSITORY / ".venv" / "fastapi"
+    python, wanted = home / "bin" / "python", _REPOSITORY / "scripts" / _FASTAPI.replace(".", "/") / "requirements.txt"
+    stamp = home / "requirements.txt"
+    if not stamp.exists() or stamp.read_text() != wanted.read_text():
+        venv.create(home, clear=True, with_pip=True)
+        # Isolated: the service is no part of it.
+        subprocess.run([python, "-I", "-m", "pip", "install", "--quiet", "-r", wanted], check=True)
+        stamp.write_text(wanted.read_text())
+    return str(python)
+
+
+@contextmanager
+def _running(command: list[str], port: int, folder: Path, variables: Mapping[str, str]) -> Iterator[Web]:
     path = folder / "web.log"
     with path.open("wb") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", *options, application],
-            env=environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}", "USSD_WORKERS": str(workers)},
-            cwd=_REPOSITORY,
-            stdout=log,
-            stderr=log,
-        )
+        server = subprocess.Popen(command, env=variables, cwd=_REPOSITORY, stdout=log, stderr=log)
         try:
             _wait_for(port, server)
             yield Web(port, path, server.pid)
@@ -83,4 +108,4 @@ def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
             return
         except OSError:
             time.sleep(0.05)
-    raise RuntimeError("gunicorn did not start")
+    raise RuntimeError("the web server did not start")

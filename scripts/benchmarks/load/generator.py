@@ -47,9 +47,10 @@ class Load(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of a load: replies within its time (at least one), its length, and latencies in milliseconds."""
+    """The result of a load: replies within its time (at least one) and all, its length, latencies in milliseconds."""
 
     answers: int
+    all_answers: int
     seconds: float
     p50_ms: float
     p99_ms: float
@@ -155,6 +156,7 @@ class _Run:
         # select(2) waits to the microsecond, epoll to the millisecond, which a rate would notice.
         self._selector = selectors.SelectSelector() if load.rate else selectors.DefaultSelector()
         self._latencies: list[float] = []
+        self._late = 0
         self._seconds = load.seconds
 
     def drive(self) -> Outcome:
@@ -185,11 +187,13 @@ class _Run:
                     latencies.append(now - connection.due_at)
                     connection.send(now)
                     continue
-                if not latencies:
+                busy -= 1
+                if latencies:
+                    self._late += 1
+                else:
                     # No reply came in time: the run lasts until now.
                     latencies.append(now - connection.due_at)
                     self._seconds = now - began
-                busy -= 1
 
     def _send_at_rate(self, connections: list[_Connection], began: float) -> None:
         clock, latencies = time.perf_counter, self._latencies
@@ -216,4 +220,4 @@ class _Run:
     def _outcome(self) -> Outcome:
         ordered = sorted(self._latencies)
         p50, p99 = (1000 * ordered[math.ceil(share * len(ordered)) - 1] for share in (0.5, 0.99))
-        return Outcome(len(ordered), self._seconds, p50, p99)
+        return Outcome(len(ordered), len(ordered) + self._late, self._seconds, p50, p99)

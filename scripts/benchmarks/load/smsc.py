@@ -69,7 +69,7 @@ class LoadSmsc:
         await asyncio.gather(*(self._dial_until(ends_at, f"2567{number:08}", latencies) for number in range(phones)))
         ordered = sorted(latencies)
         p50, p99 = (1000 * ordered[math.ceil(share * len(ordered)) - 1] for share in (0.5, 0.99))
-        return Outcome(len(ordered), seconds, p50, p99)
+        return Outcome(len(ordered), len(ordered), seconds, p50, p99)
 
     async def _dial_until(self, ends_at: float, phone: str, latencies: list[float]) -> None:
         while time.perf_counter() < ends_at:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
@@ -75,7 +74,7 @@ def start(
     that is not GET, or the first invalid entry; the others are dropped.
     """
     navigator = Navigator(document, channel)
-    state = replace(navigator.begin(facts, language, given), ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
+    state = navigator.begin(facts, language, given)._replace(ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
     return _apply_remaining(navigator, navigator.go_to(state, document.start))
 
 
@@ -92,7 +91,7 @@ def enter(document: Document, state: State, entry: str, channel: DisplayOptions 
     """
     navigator = Navigator(document, channel)
     shown = MASK if asks_secret(document, state) else drop_controls(entry)[:160]
-    return replace(_enter(navigator, state, entry), entry_shown=shown)
+    return _enter(navigator, state, entry)._replace(entry_shown=shown)
 
 
 def asks_secret(document: Document, state: State) -> bool:
@@ -105,7 +104,7 @@ def enter_masked(document: Document, state: State, channel: DisplayOptions, entr
     """Process a secret entry that is no longer known, as a valid one. For replays of past conversations."""
     node = document.nodes[state.node]
     assert isinstance(node, InputNode)
-    entered = replace(state, secrets={**state.kept, node.var: entry}, kept={})
+    entered = state._replace(secrets={**state.kept, node.var: entry}, kept={})
     return Navigator(document, channel).advance(entered, node.goto)
 
 
@@ -115,7 +114,7 @@ def resume(document: Document, state: State, outcome: ActionOutcome, channel: Di
     turn = _apply_outcome(navigator, state, outcome)
     if state.ahead is not None and _stops_fast_forward(turn.action) and state.back:
         turn = navigator.go_back(state)
-        return replace(turn, state=replace(turn.state, ahead=None))
+        return turn._replace(state=turn.state._replace(ahead=None))
     return _apply_remaining(navigator, turn)
 
 
@@ -127,22 +126,22 @@ def finish(
     while turn.action is not None:
         turn = resume(document, turn.state, run(turn.action), channel)
         chosen = turn.language_chosen or chosen
-    return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown)
+    return turn._replace(language_chosen=chosen, entry_shown=entered.entry_shown)
 
 
 def _apply_remaining(navigator: Navigator, turn: Turn) -> Turn:
     """Apply the remaining entries of a fast-forward, as far as allowed."""
     while turn.screen is not None and turn.state.ahead and _may_pass(navigator.document, turn.state):
         entry, *rest = turn.state.ahead
-        following = _enter(navigator, replace(turn.state, ahead=tuple(rest)), entry)
+        following = _enter(navigator, turn.state._replace(ahead=tuple(rest)), entry)
         if _stops_fast_forward(following.action):
             break
         chosen = following.language_chosen or turn.language_chosen
-        turn = replace(following, language_chosen=chosen)
+        turn = following._replace(language_chosen=chosen)
         if turn.state.attempts:
             break
     if turn.screen is not None and turn.state.ahead is not None:
-        turn = replace(turn, state=replace(turn.state, ahead=None))
+        turn = turn._replace(state=turn.state._replace(ahead=None))
     return turn
 
 
@@ -162,7 +161,7 @@ def _enter(navigator: Navigator, state: State, entry: str) -> Turn:
         return leave_interlude(navigator, state, entry.strip())
     if isinstance(node, HandoverNode):
         entries = (*(state.handover_entries or ()), drop_controls(entry))[-MAX_HANDOVER_ENTRIES:]
-        return Turn(replace(state, handover_entries=entries), action=handover_action(node, entries))
+        return Turn(state._replace(handover_entries=entries), action=handover_action(node, entries))
     typed = entry.strip()
     return _navigate(navigator, state, typed) or _choose(navigator, state, typed)
 
@@ -175,11 +174,11 @@ def _navigate(navigator: Navigator, state: State, typed: str) -> Turn | None:
     if typed == keys.back:
         return navigator.go_back(state)
     if typed == keys.home:
-        return navigator.go_to(_unconfirmed(replace(state, back=())), navigator.document.start)
+        return navigator.go_to(_unconfirmed(state._replace(back=())), navigator.document.start)
     if typed in (keys.more, keys.prev) and not isinstance(node, InputNode | PinNode | ConfirmNode):
         page = state.page + (1 if typed == keys.more else -1)
         if 0 <= page < len(navigator.pages(state, node)):
-            return navigator.show(replace(state, page=page))
+            return navigator.show(state._replace(page=page))
     return None
 
 
@@ -198,8 +197,8 @@ def _choose(navigator: Navigator, state: State, typed: str) -> Turn:
         case LanguageNode():
             language = next((each for key, each, _ in node.options if key == typed), None)
             if language is not None:
-                return replace(
-                    navigator.advance(replace(state, language=language), node.goto), language_chosen=language
+                return navigator.advance(state._replace(language=language), node.goto)._replace(
+                    language_chosen=language
                 )
         case ListNode():
             items = items_of(node, state.scope())
@@ -229,7 +228,7 @@ def _store_input(navigator: Navigator, state: State, node: InputNode, typed: str
     except EntryError as refused:
         return _refuse(navigator, state, node, refused.rule)
     if node.secret:
-        return navigator.advance(replace(state, secrets={**state.kept, node.var: value}, kept={}), node.goto)
+        return navigator.advance(state._replace(secrets={**state.kept, node.var: value}, kept={}), node.goto)
     return navigator.advance(navigator.keep(state, node.var, value), node.goto)
 
 
@@ -240,18 +239,18 @@ def _refuse(navigator: Navigator, state: State, node: CheckedNode, rule: Rule | 
         return navigator.advance(_unconfirmed(state), node.invalid.goto)
     variable = navigator.document.variables[node.var] if isinstance(node, InputNode) else None
     sentence = notice(node, rule, state.values(), state.language, variable)
-    return navigator.show(replace(state, attempts=attempts, page=0), sentence)
+    return navigator.show(state._replace(attempts=attempts, page=0), sentence)
 
 
 def _unconfirmed(state: State) -> State:
-    return replace(state, confirmation=None)
+    return state._replace(confirmation=None)
 
 
 def _apply_outcome(navigator: Navigator, state: State, outcome: ActionOutcome) -> Turn:
     node = navigator.document.nodes[state.node]
     match node, outcome:
         case PayNode(), Paid(accepted=True):
-            return navigator.go_to(replace(state, back=()), node.accepted)
+            return navigator.go_to(state._replace(back=()), node.accepted)
         case PayNode(), Paid():
             return navigator.go_to(state, node.rejected)
         case PayNode(), _:

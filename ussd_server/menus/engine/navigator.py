@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ussd_server.menus.document import nodes
 from ussd_server.menus.document.document import Document
@@ -21,6 +21,7 @@ MAX_HOPS = 24  # nodes without a screen in one step
 MAX_BACK = 20
 MAX_HANDOVER_ENTRIES = 50
 MASK = "****"
+_NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,8 @@ class LiveValues:
         return [template.shown({**self.scope, "item": item}) for item in items_of(node, self.scope)]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """The state of a session between two steps.
+class State(NamedTuple):
+    """The state of a session between two steps: a tuple, because a changed copy of a dataclass takes 3 us more.
 
     `confirmation` names the visit to a confirm node that the session is at or has just confirmed; otherwise None.
     `stage` is the screen of a `pin` node. Where `is_past_pin`, the session shows what only the right PIN opens.
@@ -79,7 +79,7 @@ class State:
     language: str
     page: int = 0
     back: tuple[tuple[str, int], ...] = ()
-    variables: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, Any] = _NOTHING
     attempts: int = 0
     confirm_visits: int = 0
     confirmation: str | None = None
@@ -88,9 +88,13 @@ class State:
     hops: int = 0
     stage: int = 0
     is_past_pin: bool = False
-    secrets: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    kept: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    ahead: tuple[str, ...] | None = field(default=None, repr=False)
+    secrets: Mapping[str, Any] = _NOTHING
+    kept: Mapping[str, Any] = _NOTHING
+    ahead: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        """Show where the session is, and nothing that was entered."""
+        return f"State(node={self.node!r}, page={self.page})"
 
     def scope(self) -> dict[str, Any]:
         """Return the values that expressions and texts may read."""
@@ -128,11 +132,10 @@ class State:
         return cls(facts=SessionFacts(**stored["facts"], providers=providers), **values)
 
 
-_STORED = tuple(each.name for each in fields(State) if each.name not in ("facts", "secrets", "kept", "ahead"))
+_STORED = tuple(name for name in State._fields if name not in ("facts", "secrets", "kept", "ahead"))
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """The result of one step: the new state, and a screen or an action. After the action, call `resume`.
 
     `language_chosen` is to be stored for the phone number. `entry_shown` is the entry for the transcript, masked when
@@ -212,7 +215,7 @@ class Navigator:
         Back never leads to a PIN.
         """
         back = (*state.back, (state.node, state.page))[-MAX_BACK:]
-        return self.go_to(replace(state, back=back), target)
+        return self.go_to(state._replace(back=back), target)
 
     def go_back(self, state: State) -> Turn:
         """Return to the previous screen; on the first screen, show it again."""
@@ -224,7 +227,7 @@ class Navigator:
         while back and _is_secret(node) and _is_secret(self.document.nodes[back[-1][0]]):
             *back, (name, page) = back
             node = self.document.nodes[name]
-        return self.show(replace(self.stand_at(replace(state, back=tuple(back)), node), page=page))
+        return self.show(self.stand_at(state._replace(back=tuple(back)), node)._replace(page=page))
 
     def stand_at(self, state: State, node: nodes.Node) -> State:
         """Return the state on arrival at the screen of `node`.
@@ -240,8 +243,7 @@ class Navigator:
         if isinstance(node, nodes.ConfirmNode):
             visits += 1
             confirmation = f"{node.name}#{visits}"
-        return replace(
-            state,
+        return state._replace(
             node=node.name,
             page=0,
             back=back[: names.index(node.name)] if node.name in names else back,
@@ -263,7 +265,7 @@ class Navigator:
         page = min(state.page, len(pages) - 1)
         ends = isinstance(node, nodes.EndNode)
         screen = Screen(pages[page], state.node, state.language, page, ends)
-        return Turn(state if state.page == page else replace(state, page=page), screen)
+        return Turn(state if state.page == page else state._replace(page=page), screen)
 
     def pages(self, state: State, node: nodes.Node, notice: str = "") -> list[str]:
         """Return all pages of a node that has a screen."""
@@ -283,7 +285,7 @@ class Navigator:
         """Show a text that is not from a node: a built-in sentence, or the screen of a client's server."""
         renderer = Renderer(self.document, state.language, self.channel.transliterates)
         written = self.budget(state).cut(renderer.write(text))
-        return Turn(replace(state, hops=0, secrets={}), Screen(written, state.node, state.language, ends=ends))
+        return Turn(state._replace(hops=0, secrets={}), Screen(written, state.node, state.language, ends=ends))
 
     def end_with_error(self, state: State) -> Turn:
         """End with an apology: there is no next node, or an action failed and the menu has no node for that."""
@@ -303,13 +305,13 @@ class Navigator:
             self._set(kept, name, expression.value(scope))
             if name not in state.secrets:
                 scope["vars"][name] = kept.get(name)
-        return replace(state, variables=kept)
+        return state._replace(variables=kept)
 
     def keep(self, state: State, name: str, value: Any) -> State:
         """Set one variable, or unset it when the value does not fit its declaration."""
         kept = dict(state.variables)
         self._set(kept, name, value)
-        return replace(state, variables=kept)
+        return state._replace(variables=kept)
 
     def _set(self, kept: dict[str, Any], name: str, value: Any) -> None:
         converted = self.document.variables[name].convert(value)
@@ -333,8 +335,7 @@ def _kept_at(node: nodes.Node, entered: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _state_during(state: State, node: nodes.ActionNode | nodes.PinNode, hops: int) -> State:
     """Return the state during an action, without the values that only this action may use."""
-    return replace(
-        state,
+    return state._replace(
         node=node.name,
         hops=hops,
         secrets={},

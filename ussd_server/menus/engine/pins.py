@@ -19,7 +19,7 @@ def enter_pin(navigator: Navigator, state: State, node: PinNode, typed: str) -> 
 
     def refused(why: str, stage: int) -> Turn:
         notice = phrase(why, state.language, length=str(node.length))
-        return navigator.show(replace(state, stage=stage, kept={}), notice)
+        return navigator.show(state._replace(stage=stage, kept={}), notice)
 
     asked = node.stages[state.stage]
     if not (typed.isascii() and typed.isdigit() and len(typed) == node.length):
@@ -30,10 +30,10 @@ def enter_pin(navigator: Navigator, state: State, node: PinNode, typed: str) -> 
     if asked == "new":
         if is_simple(typed):
             return refused("pin_simple", state.stage)
-        return navigator.show(replace(state, stage=state.stage + 1, kept={_CHOSEN: typed}))
+        return navigator.show(state._replace(stage=state.stage + 1, kept={_CHOSEN: typed}))
     if state.kept.get(_CHOSEN) != typed:
         return refused("pin_differs", state.stage - 1)
-    return Turn(replace(state, kept={}), action=PinAction(node.name, "new", node.mode, node.tries, typed))
+    return Turn(state._replace(kept={}), action=PinAction(node.name, "new", node.mode, node.tries, typed))
 
 
 def is_simple(pin: str) -> bool:
@@ -55,6 +55,6 @@ def apply_pin_outcome(navigator: Navigator, state: State, node: PinNode, outcome
         case PinVerdict.WRONG:
             return navigator.show(state, phrase("pin_wrong", state.language, left=str(outcome.left)))
     if state.stage + 1 < len(node.stages):
-        return navigator.show(replace(state, stage=state.stage + 1))
+        return navigator.show(state._replace(stage=state.stage + 1))
     facts = replace(state.facts, has_pin=True) if node.mode == "choose" else state.facts
-    return navigator.go_to(replace(state, facts=facts, is_past_pin=True), node.goto)
+    return navigator.go_to(state._replace(facts=facts, is_past_pin=True), node.goto)

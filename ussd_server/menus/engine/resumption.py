@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
@@ -27,8 +26,7 @@ def reopen(document: Document, dropped: State, facts: SessionFacts, channel: Dis
     if document.resume == "off" or dropped.is_past_pin or place is None or place[0] == document.start:
         return None
     name, page, back = place
-    state = replace(
-        dropped,
+    state = dropped._replace(
         facts=facts,
         node=name,
         page=page,
@@ -75,7 +73,7 @@ def announce(
     The sentence names the menu's title as payee of a `collection` and payer of a `disbursement`, as far as it fits.
     """
     navigator = Navigator(document, channel)
-    state = replace(navigator.begin(facts, language, given), interlude="payment")
+    state = navigator.begin(facts, language, given)._replace(interlude="payment")
     spoken = state.language
     renderer = Renderer(document, spoken, channel.transliterates)
     budget = navigator.budget(state)
@@ -97,7 +95,7 @@ def announce(
 def leave_interlude(navigator: Navigator, state: State, typed: str) -> Turn:
     """Process an entry at a screen of this module."""
     if state.interlude == "resume" and typed == "1":
-        return navigator.show(replace(state, interlude=None))
+        return navigator.show(state._replace(interlude=None))
     if state.interlude == "resume" and typed != "2":
         return _offer(navigator, state)
     fresh = navigator.begin(state.facts, state.language, state.variables)

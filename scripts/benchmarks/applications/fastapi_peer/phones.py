@@ -1,0 +1,110 @@
+"""USSD sessions: the session and every step are rows, committed before the screen is sent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import Depends, Form, HTTPException, Request, Response
+from fastapi.responses import PlainTextResponse
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from benchmarks.applications.fastapi_peer.app import Database, app, digest, limiter
+from benchmarks.applications.fastapi_peer.models import Channel, Event, Menu, UssdSession, UssdStep, now
+
+_IDLE = timedelta(seconds=180)
+_BACK = "0"
+_menus: dict[str, Menu] = {}
+
+
+async def _channel(request: Request, secret: str, database: Database) -> Channel:
+    channel = await database.scalar(select(Channel).where(Channel.secret_digest == digest(secret)))
+    if channel is None or not channel.is_active or not channel.client.is_active:
+        raise HTTPException(404)
+    request.state.identity = channel.id
+    return channel
+
+
+@app.post("/ussd/africastalking/{secret}", response_class=PlainTextResponse)
+@limiter.limit("12000/minute")
+async def take_step(
+    request: Request,
+    response: Response,
+    channel: Annotated[Channel, Depends(_channel)],
+    database: Database,
+    session_id: Annotated[str, Form(alias="sessionId")],
+    phone_number: Annotated[str, Form(alias="phoneNumber")],
+    network: Annotated[str, Form(alias="networkCode")],
+    code: Annotated[str, Form(alias="serviceCode")],
+    text: Annotated[str, Form()] = "",
+) -> str:
+    """Take one step; 404 for an unknown path."""
+    menu = await _menu(database, code)
+    wanted = (UssdSession.channel_id == channel.id, UssdSession.provider_session_id == session_id)
+    session = await database.scalar(select(UssdSession).where(*wanted).with_for_update())
+    entries = [entry for entry in text.split("*") if entry]
+    if session is None:
+        start = menu.document["start"]
+        session = UssdSession(
+            client_id=channel.client_id,
+            channel_id=channel.id,
+            menu_id=menu.id,
+            provider_session_id=session_id,
+            phone_number=phone_number,
+            network=network,
+            node=start,
+            message=_screen(menu.document["nodes"][start]),
+            expires_at=now() + _IDLE,
+        )
+        database.add(session)
+        await database.flush()
+        database.add(UssdStep(session_id=session.id, turn=0, entry="", node=start, screen=session.message))
+    elif len(entries) > session.turn and session.status == "active" and session.expires_at > now():
+        await _go_on(database, session, menu.document["nodes"], entries[-1])
+    await database.commit()
+    word = "END" if session.status == "completed" else "CON"
+    return f"{word} {session.message}"
+
+
+async def _go_on(database: AsyncSession, session: UssdSession, nodes: dict[str, Any], entry: str) -> None:
+    goals = {
+        option.get("key", str(place)): option["goto"] for place, option in enumerate(nodes[session.node]["options"], 1)
+    }
+    if entry == _BACK:
+        of_turn = (UssdStep.session_id == session.id, UssdStep.turn == max(session.turn - 1, 0))
+        goals[_BACK] = await database.scalar(select(UssdStep.node).where(*of_turn))
+    session.node = goals.get(entry, session.node)
+    there = nodes[session.node]
+    session.turn += 1
+    session.message = _screen(there, may_go_back=True)
+    session.last_seen_at = now()
+    session.expires_at = session.last_seen_at + _IDLE
+    if there["type"] == "end":
+        session.status, session.ended_at = "completed", session.last_seen_at
+        payload = {"session_id": str(session.id), "status": session.status, "turns": session.turn}
+        database.add(
+            Event(client_id=session.client_id, type="ussd.session.ended", object_id=session.id, payload=payload)
+        )
+    database.add(
+        UssdStep(session_id=session.id, turn=session.turn, entry=entry, node=session.node, screen=session.message)
+    )
+
+
+async def _menu(database: AsyncSession, code: str) -> Menu:
+    """The menu of a code, read once."""
+    if code not in _menus:
+        menu = await database.scalar(select(Menu).where(Menu.code == code))
+        assert menu is not None
+        database.expunge(menu)
+        _menus[code] = menu
+    return _menus[code]
+
+
+def _screen(node: dict[str, Any], *, may_go_back: bool = False) -> str:
+    lines = [node["text"]["en"]]
+    for place, option in enumerate(node.get("options", ()), 1):
+        lines.append(f"{option.get('key', place)}. {option['label']['en']}")
+    if may_go_back and node["type"] == "menu":
+        lines.append(f"{_BACK} Back")
+    return "\n".join(lines)
