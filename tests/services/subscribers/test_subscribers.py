@@ -99,7 +99,7 @@ def test_neither_a_history_nor_a_search_has_a_query_for_each_payment(
     def count() -> tuple[int, int]:
         work(services, clock, 5)
         return (
-            count_queries(lambda: services.subscriber_history.get(GetHistory(NUMBER, 50, None), call)),
+            count_queries(lambda: services.subscriber_history.get(GetHistory(NUMBER, limit=50), call)),
             count_queries(lambda: services.search.search(Search(NUMBER), call)),
         )
 
