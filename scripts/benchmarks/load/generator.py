@@ -198,7 +198,7 @@ class _Run:
     def _send_at_rate(self, connections: list[_Connection], began: float) -> None:
         clock, latencies = time.perf_counter, self._latencies
         idle, gap, sent = deque(connections), 1 / self._load.rate, 0
-        total = int(self._load.seconds * self._load.rate)
+        total = max(1, int(self._load.seconds * self._load.rate))
         while sent < total or len(idle) < len(connections):
             due_at = began + sent * gap
             if sent < total and idle and due_at <= clock():
