@@ -76,9 +76,9 @@ _NEEDS = {
 }
 
 
-# Each takes 20 seconds of processor time and more. What kills or measures servers does so one after another, because it
-# expects answers in time: the process of the first, which mostly waits, takes the seventh as well.
+# Each takes half a minute and more. The first two mostly wait: their processes take the seventh and the eighth as well.
 _LONGEST_FILES = (
+    "test_api_document.py",
     "faults/test_cluster.py",
     "simulation/test_simulation.py",
     "gates/test_receipts.py",
@@ -86,10 +86,8 @@ _LONGEST_FILES = (
     "console/browser/test_pages.py",
     "gates/test_sending.py",
     "faults/test_under_load.py",
-    "journeys/test_run.py",
     "journeys/test_production.py",
-    "blueprints/service/test_parser_costs.py",
-    "test_benchmarks.py",
+    "services/processing/test_restored_database.py",
 )
 # Their tests start servers and browsers, or processes that compute for long.
 _LONG_FOLDERS = frozenset({"browser", "faults", "journeys", "model", "simulation"})
