@@ -7,24 +7,29 @@ from typing import Any
 
 from gevent.event import Event
 
+# Requests that begin together share a round trip to Redis and a commit: one at a time, a USSD step cost 60 % more.
+_MOST_IN_A_TURN = 16
+
 
 class CallerTurns:
-    """Lets each caller begin one piece of work in a turn of the event loop; others wait for later turns, in order.
+    """Lets each caller begin sixteen pieces of work in a turn of the event loop; others wait for later turns, in order.
 
-    A piece is a new connection, a request, or a part of a body in chunks. Nothing waits while the process is idle:
-    turns follow each other at once, and are as short as their work.
+    A piece is a new connection, a request, or a part of a body in chunks.
+
+    Nothing waits while the process is idle: turns follow each other at once, and are as short as their work.
     """
 
     def __init__(self, loop: Any) -> None:
         """`loop` is that of gevent's hub."""
         self._next_turn = loop.timer(0.0)
-        self._begun: set[str] = set()
+        self._begun: dict[str, int] = {}
         self._waiting: dict[str, deque[Event]] = {}
 
     def wait(self, caller: str) -> None:
         """Wait until this caller may begin a piece of work."""
-        if caller not in self._begun:
-            self._begun.add(caller)
+        begun = self._begun.get(caller, 0)
+        if begun < _MOST_IN_A_TURN:
+            self._begun[caller] = begun + 1
             if not self._next_turn.active:
                 self._next_turn.start(self._begin_turn)
             return
@@ -33,10 +38,11 @@ class CallerTurns:
         turn.wait()
 
     def _begin_turn(self) -> None:
-        self._begun = set(self._waiting)
-        for caller in self._begun:
-            queue = self._waiting[caller]
-            queue.popleft().set()
+        self._begun.clear()
+        for caller, queue in list(self._waiting.items()):
+            self._begun[caller] = begun = min(_MOST_IN_A_TURN, len(queue))
+            for _ in range(begun):
+                queue.popleft().set()
             if not queue:
                 del self._waiting[caller]
         self._next_turn.stop()
