@@ -74,7 +74,7 @@ class WebLog(glogging.Logger):  # type: ignore[misc]
 class Listener(StreamServer):  # type: ignore[misc]
     """Accepts connections while its process holds no more than its share.
 
-    Many in one turn of the loop, because all clients wait in one queue, behind those who connect and leave.
+    It accepts many in one turn of the loop: all clients wait in one queue, and a flood may only connect and leave.
     """
 
     max_accept = 32

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Header, Request, Response
@@ -16,10 +14,8 @@ from slowapi.errors import RateLimitExceeded
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from benchmarks.applications.both_peers import TOO_MANY, digest, written
 from benchmarks.applications.fastapi_peer.models import ApiKey, new_session, now
-
-_PEPPER = b"the pepper of an application that is only measured"
-_TOO_MANY = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
 
 app = FastAPI()
 limiter = Limiter(
@@ -50,22 +46,12 @@ async def refuse(_: Request, refused: RefusedError) -> JSONResponse:
 @app.exception_handler(RateLimitExceeded)
 async def refuse_too_many(request: Request, _: RateLimitExceeded) -> JSONResponse:
     """Refuse a call above the limits."""
-    return await refuse(request, RefusedError(429, "RATE_LIMIT_EXCEEDED", _TOO_MANY))
+    return await refuse(request, RefusedError(429, "RATE_LIMIT_EXCEEDED", TOO_MANY))
 
 
 def success(data: Any, message: str) -> dict[str, Any]:
     """Return a successful reply as the API document shows it."""
     return {"success": True, "data": data, "message": message}
-
-
-def written(moment: datetime | None) -> str | None:
-    """Return a time as the API shows it."""
-    return moment and moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def digest(secret: str) -> bytes:
-    """Return what is kept of a secret."""
-    return hmac.digest(_PEPPER, secret.encode(), hashlib.sha256)
 
 
 async def _session() -> AsyncIterator[AsyncSession]:

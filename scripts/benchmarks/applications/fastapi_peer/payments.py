@@ -13,7 +13,8 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from benchmarks.applications.fastapi_peer.app import Database, Key, RefusedError, app, by_key, refuse, success, written
+from benchmarks.applications.both_peers import written
+from benchmarks.applications.fastapi_peer.app import Database, Key, RefusedError, app, by_key, refuse, success
 from benchmarks.applications.fastapi_peer.models import (
     Account,
     ApiKey,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import Depends, Form, HTTPException, Request, Response
@@ -10,11 +9,10 @@ from fastapi.responses import PlainTextResponse
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from benchmarks.applications.fastapi_peer.app import Database, app, digest, limiter
+from benchmarks.applications.both_peers import BACK, IDLE, digest, goals_of, screen
+from benchmarks.applications.fastapi_peer.app import Database, app, limiter
 from benchmarks.applications.fastapi_peer.models import Channel, Event, Menu, UssdSession, UssdStep, now
 
-_IDLE = timedelta(seconds=180)
-_BACK = "0"
 _menus: dict[str, Menu] = {}
 
 
@@ -54,8 +52,8 @@ async def take_step(
             phone_number=phone_number,
             network=network,
             node=start,
-            message=_screen(menu.document["nodes"][start]),
-            expires_at=now() + _IDLE,
+            message=screen(menu.document["nodes"][start]),
+            expires_at=now() + IDLE,
         )
         database.add(session)
         await database.flush()
@@ -68,18 +66,16 @@ async def take_step(
 
 
 async def _go_on(database: AsyncSession, session: UssdSession, nodes: dict[str, Any], entry: str) -> None:
-    goals = {
-        option.get("key", str(place)): option["goto"] for place, option in enumerate(nodes[session.node]["options"], 1)
-    }
-    if entry == _BACK:
+    goals = goals_of(nodes[session.node])
+    if entry == BACK:
         of_turn = (UssdStep.session_id == session.id, UssdStep.turn == max(session.turn - 1, 0))
-        goals[_BACK] = await database.scalar(select(UssdStep.node).where(*of_turn))
+        goals[BACK] = await database.scalar(select(UssdStep.node).where(*of_turn))
     session.node = goals.get(entry, session.node)
     there = nodes[session.node]
     session.turn += 1
-    session.message = _screen(there, may_go_back=True)
+    session.message = screen(there, may_go_back=True)
     session.last_seen_at = now()
-    session.expires_at = session.last_seen_at + _IDLE
+    session.expires_at = session.last_seen_at + IDLE
     if there["type"] == "end":
         session.status, session.ended_at = "completed", session.last_seen_at
         payload = {"session_id": str(session.id), "status": session.status, "turns": session.turn}
@@ -99,12 +95,3 @@ async def _menu(database: AsyncSession, code: str) -> Menu:
         database.expunge(menu)
         _menus[code] = menu
     return _menus[code]
-
-
-def _screen(node: dict[str, Any], *, may_go_back: bool = False) -> str:
-    lines = [node["text"]["en"]]
-    for place, option in enumerate(node.get("options", ()), 1):
-        lines.append(f"{option.get('key', place)}. {option['label']['en']}")
-    if may_go_back and node["type"] == "menu":
-        lines.append(f"{_BACK} Back")
-    return "\n".join(lines)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
-from datetime import UTC, datetime
 from functools import wraps
 from typing import Any
 
 from flask import Flask, Response, abort, g, jsonify, request
 from flask_limiter import Limiter
 
+from benchmarks.applications.both_peers import TOO_MANY, digest, written
 from benchmarks.applications.peer.models import ApiKey, Client, database, now
-
-_PEPPER = b"the pepper of an application that is only measured"
-_TOO_MANY = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
 
 app = Flask("peer")
 limiter = Limiter(
@@ -42,7 +38,7 @@ def give_back(_: BaseException | None) -> None:
 @app.errorhandler(429)
 def refuse_too_many(_: Exception) -> Response:
     """Refuse a call above the limits."""
-    return refusal(429, "RATE_LIMIT_EXCEEDED", _TOO_MANY)
+    return refusal(429, "RATE_LIMIT_EXCEEDED", TOO_MANY)
 
 
 def refusal(status: int, error: str, message: str) -> Response:
@@ -55,16 +51,6 @@ def refusal(status: int, error: str, message: str) -> Response:
 def success(data: Any, message: str) -> Response:
     """Return a successful reply as the API document shows it."""
     return jsonify({"success": True, "data": data, "message": message})
-
-
-def written(moment: datetime | None) -> str | None:
-    """Return a time as the API shows it."""
-    return moment and moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def digest(secret: str) -> bytes:
-    """Return what is kept of a secret."""
-    return hmac.digest(_PEPPER, secret.encode(), hashlib.sha256)
 
 
 def by_key(view: Any) -> Any:

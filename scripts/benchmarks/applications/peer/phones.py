@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
 from flask import Response, abort, g, request
 
-from benchmarks.applications.peer.app import app, digest, limiter
+from benchmarks.applications.both_peers import BACK, IDLE, digest, goals_of, screen
+from benchmarks.applications.peer.app import app, limiter
 from benchmarks.applications.peer.models import (
     Channel,
     Client,
@@ -19,9 +19,6 @@ from benchmarks.applications.peer.models import (
     database,
     now,
 )
-
-_IDLE = timedelta(seconds=180)
-_BACK = "0"
 
 
 @app.post("/ussd/africastalking/<secret>")
@@ -63,8 +60,8 @@ def _begin(channel: Channel) -> UssdSession:
         phone_number=request.form["phoneNumber"],
         network=request.form["networkCode"],
         node=node,
-        message=_screen(document["nodes"][node]),
-        expires_at=now() + _IDLE,
+        message=screen(document["nodes"][node]),
+        expires_at=now() + IDLE,
     )
     UssdStep.create(session=session, turn=0, entry="", node=node, screen=session.message)
     return session
@@ -72,17 +69,16 @@ def _begin(channel: Channel) -> UssdSession:
 
 def _go_on(session: UssdSession, entry: str) -> None:
     _, document = _menu(request.form["serviceCode"])
-    here = document["nodes"][session.node]
-    goals = {option.get("key", str(place)): option["goto"] for place, option in enumerate(here["options"], 1)}
-    if entry == _BACK:
+    goals = goals_of(document["nodes"][session.node])
+    if entry == BACK:
         before = UssdStep.get(UssdStep.session == session, UssdStep.turn == max(session.turn - 1, 0))
-        goals[_BACK] = before.node
+        goals[BACK] = before.node
     session.node = goals.get(entry, session.node)
     there = document["nodes"][session.node]
     session.turn += 1
-    session.message = _screen(there, may_go_back=True)
+    session.message = screen(there, may_go_back=True)
     session.last_seen_at = now()
-    session.expires_at = session.last_seen_at + _IDLE
+    session.expires_at = session.last_seen_at + IDLE
     if there["type"] == "end":
         session.status, session.ended_at = "completed", session.last_seen_at
         Event.create(
@@ -100,12 +96,3 @@ def _menu(code: str) -> tuple[Any, dict[str, Any]]:
     """A menu's id and its document, read once."""
     menu = Menu.get(Menu.code == code)
     return menu.id, menu.document
-
-
-def _screen(node: dict[str, Any], *, may_go_back: bool = False) -> str:
-    lines = [node["text"]["en"]]
-    for place, option in enumerate(node.get("options", ()), 1):
-        lines.append(f"{option.get('key', place)}. {option['label']['en']}")
-    if may_go_back and node["type"] == "menu":
-        lines.append(f"{_BACK} Back")
-    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Reconciliation: statements of providers compared with our transactions, their differences, and closed days."""
+"""Reconciliation: statements of providers compared with our transactions, and their differences."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ from ussd_server.languages import gettext, marked
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
-    CloseDay,
     ComparedLine,
-    DayState,
     DifferenceView,
     EndDifference,
     ListDifferences,
@@ -72,25 +70,6 @@ _WHAT_TO_DO = marked(
         "then ask the provider.",
         Verdict.REVERSAL: "Money was given back, and not by a refund of ours. Ask the provider who gave it back.",
     }
-)
-_STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | marked(
-    {"late_change": "Late change", "timing": "Dated around midnight", "other_day": "Dated on another day"}
-)
-
-
-def _of_closed(name: str) -> Callable[[DayState], Any]:
-    return lambda day: getattr(day.closed, name) if day.closed else None
-
-
-_DAY_COLUMNS = (
-    Column("date", "Day"),
-    PROVIDER,
-    Column("ours", "Ours", "money", value=_of_closed("ours_cents")),
-    Column("theirs", "Theirs", "money", value=_of_closed("theirs_cents")),
-    Column("difference", "Difference", "money", value=_of_closed("difference_cents")),
-    Column("closed_by", "By", where="files", value=_of_closed("closed_by")),
-    Column("confirmed_by", "Confirmed", where="files", value=_of_closed("confirmed_by")),
-    Column("closed_at", "When", "moment", where="files", value=_of_closed("closed_at")),
 )
 _STATEMENT_COLUMNS = (
     Column("file_name", "File", link=lambda seen: link_to("statement", seen.statement_id)),
@@ -269,35 +248,6 @@ def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
         return propose("difference.conclude", difference_id, context)
 
 
-@console.page("GET", "/operator/days", who="operator")
-def list_days(context: RequestContext) -> Response:
-    """The past days of each provider."""
-    return _days_page(context)
-
-
-@console.page("POST", "/operator/days", who="operator")
-def close_day(context: RequestContext) -> Any:
-    """Close a day."""
-    form = request.form
-    day, is_empty = forms.date_of(form.get("date", "")), form.get("is_empty") == "yes"
-    closing = None if day is None else CloseDay(day, form.get("provider", ""), context.caller.operator or "", is_empty)
-    with shown_again(lambda error: _days_page(context, error, closing)):
-        if closing is None:
-            raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
-        services().days.close(closing, context)
-    return done(gettext("%(day)s is closed.", day=day), "list_days")
-
-
-@console.page("POST", "/operator/days/propose", who="operator")
-def propose_closing(context: RequestContext) -> Any:
-    """Propose to close a day whose bridge takes two operators."""
-    day, provider = forms.date_of(request.form.get("date", "")), request.form.get("provider", "")
-    with shown_again(lambda error: _days_page(context, error)):
-        if day is None:
-            raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
-        return propose("day.close", f"{provider} {day}", context)
-
-
 def side(value: int | str | None) -> str | None:
     """The value of one side of a difference: a status, or an amount with its sign."""
     return written_amount(value) if isinstance(value, int) else value
@@ -335,17 +285,6 @@ def _propose_cover(statement_id: str, days: tuple[date, date], context: RequestC
     reason = request.form.get("reason") or "The file has every line of these days"
     first, last = map(str, days)
     return propose("statement.cover", statement_id, context, reason, first=first, last=last)
-
-
-def _days_page(context: RequestContext, error: ServiceError | None = None, refused: CloseDay | None = None) -> Response:
-    return show_table(
-        "console/reconciliation/days.html",
-        DataTable("The past 31 days, newest first", _DAY_COLUMNS, services().days.list(context)),
-        steps=_STEPS,
-        error=error,
-        for_two=refused if refused and services().days.takes_two(refused, context) else None,
-        empty=refused if refused and services().days.may_be_empty(refused, context) else None,
-    )
 
 
 def _form(
