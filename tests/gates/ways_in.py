@@ -66,7 +66,7 @@ class World:
 
     def __init__(self, services: Services, clock: MovableClock) -> None:
         self.services, self.clock, self.provider = services, clock, Book()
-        runtime = other_runtime(services, providers=Providers([self.provider]), clock=clock, within_pace=lambda _: True)
+        runtime = other_runtime(services, providers=Providers([self.provider]), clock=clock, within_rate=lambda _: True)
         self.processing = PaymentProcessor(runtime)
         self.till = Till(services)
         self.client = ExampleClient(services, "school")

@@ -100,8 +100,8 @@ def test_a_clock_that_jumps_back_does_not_break_an_enquiry() -> None:
 
 
 def test_a_success_after_a_failure_is_found_by_the_late_check() -> None:
-    pace = sandbox().pace
-    assert essence(sandbox(1 + pace.late_check_after).query_status(payment("09"), 5)) == SUCCEEDED
+    schedule = sandbox().schedule
+    assert essence(sandbox(1 + schedule.late_check_after).query_status(payment("09"), 5)) == SUCCEEDED
 
 
 def test_a_name_and_a_float_are_known() -> None:

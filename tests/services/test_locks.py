@@ -203,11 +203,11 @@ def test_a_late_success_takes_a_shortfall_for_money_that_is_being_spent(
     for name in ("first", "second"):
         asked = request("disbursement", shillings=4000, reference=name)
         made.append(services.transactions.create(asked, context).transaction.transaction_id)
-        conclude(made[-1], provider.pace, FAILURE, Source.POLL, clock.now())
+        conclude(made[-1], provider.schedule, FAILURE, Source.POLL, clock.now())
     success = replace(SUCCESS, amount_cents=400_000)
     with unit_of_work():
         succeed(lock_row(Transaction, made[0]), Source.POLL, clock.now(), ReceiptWriter(services.runtime))
-        succeeding = compete(lambda: conclude(made[1], provider.pace, success, Source.POLL, clock.now()))
+        succeeding = compete(lambda: conclude(made[1], provider.schedule, success, Source.POLL, clock.now()))
     succeeding.result()
     books = balances(context.client_id)
     assert (books["main"], books["shortfall"]) == ((100_000, 0), (-400_000, 0))

@@ -32,7 +32,7 @@ SUCCESS = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R-1", amoun
 FAILURE = ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED)
 PENDING, UNKNOWN = ProviderAnswer(Outcome.PENDING), ProviderAnswer(Outcome.UNKNOWN)
 NOT_FOUND, NOT_SENT = ProviderAnswer(Outcome.NOT_FOUND), ProviderAnswer(Outcome.NOT_SENT)
-PACE = PollingSchedule(
+SCHEDULE = PollingSchedule(
     delays=(5.0, 10.0), not_found_means_lost_after=60.0, late_check_after=600.0, give_up_after=1000.0, per_second=10.0
 )
 
@@ -49,7 +49,7 @@ class FakeProvider:
     enquiries: int = 0
     mistakes: list[Exception] = field(default_factory=list)
     name: str = "sandbox"
-    pace: PollingSchedule = PACE
+    schedule: PollingSchedule = SCHEDULE
     moves_whole_shillings_only: bool = False
     refunds_in_full_only: bool = False
     plain_references: bool = False
@@ -97,7 +97,7 @@ class Desk:
 
     def another_worker(self, **changes: Any) -> PaymentProcessor:
         """The processor of another worker; `changes` are what is different in its runtime."""
-        usual = {"providers": Providers([self.provider]), "clock": self.clock, "within_pace": lambda _: True}
+        usual = {"providers": Providers([self.provider]), "clock": self.clock, "within_rate": lambda _: True}
         return PaymentProcessor(other_runtime(self.services, **usual | changes))
 
     def order(self, kind: str = "collection", **more: object) -> str:

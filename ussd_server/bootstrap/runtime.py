@@ -112,7 +112,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         drop_offs=drop_offs,
         leases=leases,
         heartbeat=Heartbeat(leases, providers, drop_offs, clock),
-        within_pace=lambda provider: limiter.hit(f"provider:{provider}", "all").accepted,
+        within_rate=lambda provider: limiter.hit(f"provider:{provider}", "all").accepted,
         at_kill_point=kill_point(settings.kill_point),
     )
 
@@ -129,7 +129,7 @@ def _limiter(settings: Settings, adapters: Sequence[Provider]) -> Limiter:
     channel_limit = RateLimitItemPerSecond(settings.channel_limit_per_minute, 60 + KEPT_SECONDS)
     policies.append(Policy("channel", (channel_limit,)))
     policies += [
-        Policy(f"provider:{adapter.name}", (RateLimitItemPerSecond(int(adapter.pace.per_second)),))
+        Policy(f"provider:{adapter.name}", (RateLimitItemPerSecond(int(adapter.schedule.per_second)),))
         for adapter in adapters
     ]
     return Limiter(SlidingWindowStorage(settings.redis_url), policies, settings.web_processes)

@@ -52,7 +52,7 @@ class MovingTime:
         self._timekeeper = services.timekeeper
         self._unfinished = services.settings.data_dir / "examples.unfinished"
         # A day is made in seconds, and the limiter counts by the real time.
-        hurried = replace(services.runtime, within_pace=lambda _: True)
+        hurried = replace(services.runtime, within_rate=lambda _: True)
         self._processor = PaymentProcessor(hurried)
         self._sender = PayoutSender(hurried, services.subscriber_names, TransactionCreator(hurried))
 

@@ -139,7 +139,7 @@ class Provider(Protocol):
     """
 
     name: str
-    pace: PollingSchedule
+    schedule: PollingSchedule
     moves_whole_shillings_only: bool
     refunds_in_full_only: bool
     plain_references: bool

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Runtime:
     """The clock, the keys, the connections and the shared state of a process. The database is open.
 
-    `replica` is None where every list is read from the primary, `sms_sender` where no messages are sent. `within_pace`
+    `replica` is None where every list is read from the primary, `sms_sender` where no messages are sent. `within_rate`
     counts one more call of a provider, and returns False when its rate is used up. `at_kill_point` is called with the
     name of every point at which fault tests may end the process.
     """
@@ -59,7 +59,7 @@ class Runtime:
     drop_offs: DropOffs
     leases: Leases
     heartbeat: Heartbeat
-    within_pace: Callable[[str], bool]
+    within_rate: Callable[[str], bool]
     at_kill_point: Callable[[str], None]
 
     def close(self) -> None:

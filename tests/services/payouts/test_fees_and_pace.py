@@ -85,7 +85,7 @@ def test_payouts_are_released_in_turns_until_half_of_what_the_provider_takes_in_
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = desk.services.runtime.providers.get("sandbox")
-    monkeypatch.setattr(sandbox, "pace", replace(sandbox.pace, per_second=32.0))
+    monkeypatch.setattr(sandbox, "schedule", replace(sandbox.schedule, per_second=32.0))
     payouts = [desk.draft_of(12, f"P{place}", "+256770000004") for place in range(5)]
     for each in payouts:
         desk.approve(each)
@@ -109,7 +109,7 @@ def test_each_provider_is_released_its_own_rows_at_its_own_pace(
         desk = PayoutDesk(services, clock)
         for name in ("mtn", "airtel"):
             provider = services.runtime.providers.get(name)
-            monkeypatch.setattr(provider, "pace", replace(provider.pace, per_second=8.0))
+            monkeypatch.setattr(provider, "schedule", replace(provider.schedule, per_second=8.0))
         numbers = ["+256772123456"] * 8 + ["+256752123456"] * 8
         desk.approve(desk.draft(*(row(f"r{place}", number) for place, number in enumerate(numbers))))
         for _ in range(6):

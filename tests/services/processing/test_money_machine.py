@@ -200,7 +200,7 @@ class MoneyMachine(RuleBasedStateMachine):
             if reached == point:
                 raise Crash
 
-        mortal = PaymentProcessor(other_runtime(self.services, within_pace=lambda _: True, at_kill_point=crash))
+        mortal = PaymentProcessor(other_runtime(self.services, within_rate=lambda _: True, at_kill_point=crash))
         try:
             self.go_on(mortal, seconds=1, limit=3)
         except Crash:

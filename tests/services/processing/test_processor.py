@@ -20,13 +20,13 @@ from ussd_server.services.providers.providers import Providers
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize(("has_provider", "is_within_pace"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize(("has_provider", "is_within_rate"), [(True, True), (True, False), (False, True)])
 def test_a_worker_that_slept_longer_than_its_lease_leaves_the_payment_to_the_worker_that_has_it_now(
-    desk: Desk, provider: FakeProvider, has_provider: bool, is_within_pace: bool
+    desk: Desk, provider: FakeProvider, has_provider: bool, is_within_rate: bool
 ) -> None:
     desk.order()
     sleeper = desk.another_worker(
-        providers=Providers([provider] if has_provider else []), within_pace=lambda _: is_within_pace
+        providers=Providers([provider] if has_provider else []), within_rate=lambda _: is_within_rate
     )
     (lost,) = sleeper.claim(1)
     assert desk.processing.claim(1) == []
@@ -114,12 +114,12 @@ def test_an_overloaded_provider_keeps_the_order_of_waiting_payments(desk: Desk, 
         desk.clock.advance(0.01)
     allowed = 2
 
-    def within_pace(_: str) -> bool:
+    def within_rate(_: str) -> bool:
         nonlocal allowed
         allowed -= 1
         return allowed >= 0
 
-    worker = desk.another_worker(within_pace=within_pace)
+    worker = desk.another_worker(within_rate=within_rate)
     for claimed in worker.claim(4):
         worker.advance(claimed)
     assert [payment.transaction_id for payment in provider.asks] == ids[:2]
@@ -198,7 +198,7 @@ def test_a_worker_out_of_pace_leaves_the_lease_of_another(desk: Desk, provider: 
         assert desk.processing.claim(1) == [claimed]
         return False
 
-    slow = desk.another_worker(within_pace=overtake)
+    slow = desk.another_worker(within_rate=overtake)
     (claimed,) = slow.claim(1)
     slow.advance(claimed)
     assert desk.another_worker().claim(1) == []

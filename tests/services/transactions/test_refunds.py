@@ -46,7 +46,7 @@ class Till:
         deposit(services, self.call, 100_000)
         self.original = services.transactions.create(request(reference="o"), self.call).transaction.transaction_id
         work(services, clock)
-        self.pace = services.runtime.providers.get("sandbox").pace  # type: ignore[union-attr]
+        self.schedule = services.runtime.providers.get("sandbox").schedule  # type: ignore[union-attr]
 
     def refund(self, reference: str, amount_cents: int | None = None) -> str:
         return self.record(reference, amount_cents).transaction.transaction_id
@@ -62,7 +62,7 @@ class Till:
         now = self.clock.now()
         Transaction.update(asked_at=now - timedelta(seconds=1)).where(Transaction.id == refund).execute()
         self.services.processing.apply_outcome(
-            refund, self.pace, answer, Source.POLL, now, self.row(refund).lease_token
+            refund, self.schedule, answer, Source.POLL, now, self.row(refund).lease_token
         )
         release_connection()
 
@@ -88,7 +88,7 @@ def test_a_failed_refund_counts_until_its_provider_has_confirmed_the_failure(til
     till.answer(first, FAILURE)
     assert till.row(first).status == "failed"
     assert till.is_refused("second")
-    till.clock.advance(till.pace.late_check_after)
+    till.clock.advance(till.schedule.late_check_after)
     till.answer(first, FAILURE)
     assert not till.is_refused("second")
 
@@ -108,7 +108,7 @@ def test_a_failed_refund_that_succeeds_late_was_the_only_one(till: Till) -> None
 def test_a_failed_refund_counts_while_its_provider_takes_the_failure_back(till: Till) -> None:
     first = till.refund("first")
     till.answer(first, FAILURE)
-    till.clock.advance(till.pace.give_up_after + 1)
+    till.clock.advance(till.schedule.give_up_after + 1)
     till.answer(first, ProviderAnswer(Outcome.PENDING))
     assert till.is_refused("second")
     till.answer(first, FAILURE)
@@ -129,7 +129,7 @@ def test_a_failed_refund_of_which_another_amount_is_reported_counts_until_its_re
 def test_a_collection_given_back_twice_is_reversed_once(till: Till) -> None:
     first = till.refund("first")
     till.answer(first, FAILURE)
-    till.clock.advance(till.pace.late_check_after)
+    till.clock.advance(till.schedule.late_check_after)
     till.answer(first, FAILURE)
     second = till.refund("second")
     till.answer(second, SUCCESS)
@@ -238,14 +238,14 @@ def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
     work(services, clock)
     deposit(services, context, 5000)
     late = services.transactions.create(request("disbursement", "+256770000009"), context).transaction.transaction_id
-    pace = services.runtime.providers.get("sandbox").pace  # type: ignore[union-attr]
-    services.processing.apply_outcome(late, pace, FAILURE, Source.POLL, clock.now())
+    schedule = services.runtime.providers.get("sandbox").schedule  # type: ignore[union-attr]
+    services.processing.apply_outcome(late, schedule, FAILURE, Source.POLL, clock.now())
     ids = {account.name: account.id for account in Account.select().where(Account.client_id == context.client_id)}
     release_connection()
     assert ids["provider:sandbox"] < ids["main"]
 
     def succeed() -> None:
-        services.processing.apply_outcome(late, pace, SUCCESS, Source.POLL, clock.now())
+        services.processing.apply_outcome(late, schedule, SUCCESS, Source.POLL, clock.now())
         release_connection()
 
     with ExitStack() as stack:

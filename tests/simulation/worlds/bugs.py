@@ -46,8 +46,8 @@ def _answers_read_as(outcome: Outcome, answer: ProviderAnswer) -> Plant:
     def plant() -> Any:
         apply_answer = processor.apply_answer
 
-        def read_wrong(row: Any, pace: Any, given: ProviderAnswer, *rest: Any) -> None:
-            apply_answer(row, pace, answer if given.outcome is outcome else given, *rest)
+        def read_wrong(row: Any, schedule: Any, given: ProviderAnswer, *rest: Any) -> None:
+            apply_answer(row, schedule, answer if given.outcome is outcome else given, *rest)
 
         return patch.object(processor, "apply_answer", read_wrong)
 
@@ -58,8 +58,8 @@ def _failure_is_final() -> Any:
     """Nothing is enquired after a failure."""
     conclude = PaymentProcessor.apply_outcome
 
-    def without_late_check(self: PaymentProcessor, transaction_id: str, pace: Any, *rest: Any) -> None:
-        conclude(self, transaction_id, replace(pace, late_check_after=0.0), *rest)
+    def without_late_check(self: PaymentProcessor, transaction_id: str, schedule: Any, *rest: Any) -> None:
+        conclude(self, transaction_id, replace(schedule, late_check_after=0.0), *rest)
 
     return patch.object(PaymentProcessor, "apply_outcome", without_late_check)
 

@@ -202,7 +202,7 @@ class Fleet:
             runtime,
             providers=providers,
             wake_up=WakeUp(),
-            within_pace=lambda _: True,
+            within_rate=lambda _: True,
             at_kill_point=lambda point: self._scheduler.point(point, may_switch=False),
         )
         services = Services(runtime)

@@ -70,7 +70,7 @@ class SimulatedProvider:
     """MTN's place in the simulation, behind the protocol of all adapters."""
 
     name = "mtn"
-    pace = MTN_SCHEDULE
+    schedule = MTN_SCHEDULE
     moves_whole_shillings_only = True
     refunds_in_full_only = False
     plain_references = False

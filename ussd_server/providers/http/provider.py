@@ -32,7 +32,7 @@ class HttpProvider(ABC, Generic[Access]):
     sends_callbacks = True
 
     def __init__(self, access: Access, transport: Transport, *, breaker: Breaker | None = None) -> None:
-        self.pace = access.schedule
+        self.schedule = access.schedule
         self._access = access
         self._transport = transport
         self._breaker = breaker or Breaker()

@@ -90,7 +90,7 @@ class SandboxProvider:
     available = True
     # Every amount that the API takes.
     bounds = dict.fromkeys(Direction, Bounds(True, 1, MOST_CENTS + 99))
-    pace = PollingSchedule(
+    schedule = PollingSchedule(
         delays=(0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 5.0),
         not_found_means_lost_after=5.0,
         late_check_after=4.0,

@@ -55,7 +55,7 @@ class PayoutSender:
     def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
         self._outbox = runtime.mail_outbox
         self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
-        self._within_pace, self._wake_worker = runtime.within_pace, runtime.wake_up.send
+        self._within_rate, self._wake_worker = runtime.within_rate, runtime.wake_up.send
         self._approval = PayoutApproval(runtime, creator)
         self._withdrawals = PayoutWithdrawals(runtime)
         self._names, self._gate = names, creator.gate
@@ -112,7 +112,7 @@ class PayoutSender:
     def _release(self, payout_id: str, name: str, now: datetime) -> int:
         provider = self._providers.get(name)
         assert provider is not None
-        most = max(1, int(provider.pace.per_second * _SHARE_OF_A_SECOND))
+        most = max(1, int(provider.schedule.per_second * _SHARE_OF_A_SECOND))
         allowed = min(most - released_and_unsent(name, now), max(1, most // _TURNS))
         return release_queued(payout_id, name, allowed, now) if allowed > 0 else 0
 
@@ -141,7 +141,7 @@ class PayoutSender:
         """How a name compares, and the registered one; None while its provider cannot be asked."""
         registration = self._names.kept(item.phone_number)
         if registration is None:
-            if not self._providers.takes_payments(item.provider) or not self._within_pace(item.provider):
+            if not self._providers.takes_payments(item.provider) or not self._within_rate(item.provider):
                 return None
             try:
                 registration = self._names.query(item.phone_number, _NAME_TIMEOUT_SECONDS)

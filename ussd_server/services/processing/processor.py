@@ -60,7 +60,7 @@ _WAIT_WITHOUT_PROVIDER_SECONDS = 7200
 _REFRESH_SECONDS = 2.0
 _ASKED = ("asked_at", "ask_attempts", "sent_reference", "status", "updated_at")
 # The columns that `apply_outcome` leaves as they are when another worker or a callback has set them during the call.
-_SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
+_NEXT_STEP = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 
 
 class PaymentProcessor:
@@ -68,7 +68,7 @@ class PaymentProcessor:
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
-        self._heartbeat, self._within_pace = runtime.heartbeat, runtime.within_pace
+        self._heartbeat, self._within_rate = runtime.heartbeat, runtime.within_rate
         self._at_kill_point = runtime.at_kill_point
         self._gate, self._receipts = SendingGate(runtime), ReceiptWriter(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
@@ -104,7 +104,7 @@ class PaymentProcessor:
         if provider is None:
             self._advance_without_provider(claimed)
             return
-        if not self._within_pace(provider.name):
+        if not self._within_rate(provider.name):
             self._paused_until[provider.name] = self._clock.now() + timedelta(seconds=_RATE_PAUSE_SECONDS)
             release(claimed)
             return
@@ -132,7 +132,7 @@ class PaymentProcessor:
             source = Source(row.due_source)
             answer, took_ms = self._call(provider, "enquire", provider.query_status, payment)
             self._at_kill_point("query.answered")
-        self.apply_outcome(row.id, provider.pace, answer, source, called_at, row.lease_token, took_ms)
+        self.apply_outcome(row.id, provider.schedule, answer, source, called_at, row.lease_token, took_ms)
         self._at_kill_point("concluded")
 
     def _cancel(self, row: Transaction, fault: str) -> None:
@@ -192,7 +192,7 @@ class PaymentProcessor:
     def apply_outcome(
         self,
         transaction_id: str,
-        pace: PollingSchedule,
+        schedule: PollingSchedule,
         answer: ProviderAnswer,
         source: Source,
         called_at: datetime,
@@ -204,7 +204,7 @@ class PaymentProcessor:
         `called_at` is when the call to the provider began. A slow worker may apply it long after, and "not found"
         proves nothing about a request that was sent after `called_at`.
         `lease_token` is the one under which the provider was called, None for a row without a lease. If the row's token
-        is now different, another worker took over or a callback arrived. Then the row's schedule stays as it is, unless
+        is now different, another worker took over or a callback arrived. Then its `_NEXT_STEP` columns stay, unless
         this answer makes the payment final.
         `took_ms` is how long the call took, in milliseconds.
         """
@@ -213,7 +213,7 @@ class PaymentProcessor:
             now = self._clock.now()
             detail = _detail(row, answer, source, took_ms)
             is_overtaken = row.lease_token != lease_token
-            schedule_before = {name: getattr(row, name) for name in _SCHEDULE}
+            next_step_before = {name: getattr(row, name) for name in _NEXT_STEP}
             completed_before = row.completed_at
             end_lease(row)
             row.due_source = Source.POLL
@@ -228,7 +228,7 @@ class PaymentProcessor:
                     # A status query that was not sent says nothing about the payment. Nor does a request that was not
                     # sent, if another worker may have sent its own since.
                     answer = ProviderAnswer(Outcome.UNKNOWN)
-                apply_answer(row, pace, answer, source, called_at, now, detail, self._receipts)
+                apply_answer(row, schedule, answer, source, called_at, now, detail, self._receipts)
             else:
                 # Succeeded, or reversed since: nothing is left to query.
                 row.due_at = None
@@ -237,7 +237,7 @@ class PaymentProcessor:
                 if answer.outcome is Outcome.FAILED:
                     open_review(row, REVIEW_CONTRADICTION, now)
             if is_overtaken and row.completed_at == completed_before:
-                for name, value in schedule_before.items():
+                for name, value in next_step_before.items():
                     setattr(row, name, value)
             row.save()
 

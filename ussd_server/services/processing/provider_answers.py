@@ -25,7 +25,7 @@ _MOST_ASKS = 3
 
 def apply_answer(
     row: Transaction,
-    pace: PollingSchedule,
+    schedule: PollingSchedule,
     answer: ProviderAnswer,
     source: Source,
     called_at: datetime,
@@ -48,35 +48,35 @@ def apply_answer(
         case _ if row.status == TransactionStatus.FAILED:
             # An answer to an earlier call proves nothing about a failure that was reported later.
             if called_at > row.completed_at:
-                _apply_after_failure(row, pace, answer.outcome, now)
+                _apply_after_failure(row, schedule, answer.outcome, now)
         case _ if answer.is_about_another or answer.amount_cents not in (None, row.amount_cents):
             # The database lost this payment, and it was created again with another content.
-            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, schedule, source, now, detail)
             row.due_at = None
             outcomes.open_review(row, outcomes.REVIEW_ANOTHER, now)
         case Outcome.FAILED:
             assert answer.failure is not None
-            next_check_at = now + timedelta(seconds=pace.late_check_after)
+            next_check_at = now + timedelta(seconds=schedule.late_check_after)
             outcomes.fail(row, answer.failure, source, now, detail, next_check_at)
         case Outcome.PENDING:
-            _wait_on(row, TransactionStatus.PENDING, pace, source, now, detail)
+            _wait_on(row, TransactionStatus.PENDING, schedule, source, now, detail)
         case Outcome.NOT_SENT if row.status == TransactionStatus.SUBMITTED:
-            _after_not_sent(row, pace, source, now, detail)
+            _after_not_sent(row, schedule, source, now, detail)
         case Outcome.NOT_SENT:
             # An earlier request may have left: query the status; in the end the payment goes to review.
             row.ask_attempts -= 1
-            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
-        case Outcome.NOT_FOUND if _is_lost(row, pace, called_at):
+            _wait_on(row, TransactionStatus.AMBIGUOUS, schedule, source, now, detail)
+        case Outcome.NOT_FOUND if _is_lost(row, schedule, called_at):
             # The provider never received it, so sending it again under the same reference cannot pay twice.
-            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, schedule, source, now, detail)
             if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
                 # Without `asked_at` the next step sends the request instead of a status query.
                 row.asked_at, row.due_at = None, now
         case Outcome.NOT_FOUND if row.status == TransactionStatus.PENDING:
             # A provider may not find a payment that it has just accepted.
-            _wait_on(row, TransactionStatus.PENDING, pace, source, now, detail)
+            _wait_on(row, TransactionStatus.PENDING, schedule, source, now, detail)
         case _:
-            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, schedule, source, now, detail)
 
 
 def waits_since(row: Transaction) -> datetime:
@@ -91,15 +91,15 @@ def waits_since(row: Transaction) -> datetime:
 def _wait_on(
     row: Transaction,
     status: TransactionStatus,
-    pace: PollingSchedule,
+    schedule: PollingSchedule,
     source: Source,
     now: datetime,
     detail: ChangeDetail,
 ) -> None:
-    """Query the status again at the provider's pace; after `give_up_after` seconds an operator must review it."""
-    is_silent_for_long = now - waits_since(row) > timedelta(seconds=pace.give_up_after)
+    """Query the status again when its schedule says; after `give_up_after` seconds an operator must review it."""
+    is_silent_for_long = now - waits_since(row) > timedelta(seconds=schedule.give_up_after)
     # `checks` counts the call that was just answered, so it is 1 at least.
-    delay = pace.delays[min(row.checks, len(pace.delays)) - 1]
+    delay = schedule.delays[min(row.checks, len(schedule.delays)) - 1]
     if is_silent_for_long:
         delay = max(delay, SLOW_POLL_SECONDS)
     # Up to a tenth earlier or later, so that payments created together are not queried together.
@@ -112,7 +112,7 @@ def _wait_on(
 
 
 def _after_not_sent(
-    row: Transaction, pace: PollingSchedule, source: Source, now: datetime, detail: ChangeDetail
+    row: Transaction, schedule: PollingSchedule, source: Source, now: datetime, detail: ChangeDetail
 ) -> None:
     """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS. A row of a payout waits in its queue."""
     row.asked_at = None
@@ -121,19 +121,19 @@ def _after_not_sent(
         row.due_at = QUEUED_UNTIL
     elif now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
         # If the database lost this payment once, it may have been sent under the same reference: query it.
-        next_check_at = now + timedelta(seconds=pace.late_check_after)
+        next_check_at = now + timedelta(seconds=schedule.late_check_after)
         outcomes.fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now, detail, next_check_at)
     else:
         row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
 
 
-def _apply_after_failure(row: Transaction, pace: PollingSchedule, outcome: Outcome, now: datetime) -> None:
+def _apply_after_failure(row: Transaction, schedule: PollingSchedule, outcome: Outcome, now: datetime) -> None:
     """Apply the answer to a status query after a failure: confirmed, retracted, or unknown."""
-    late_check_at = row.completed_at + timedelta(seconds=pace.late_check_after)
-    is_early = now - row.completed_at < timedelta(seconds=pace.give_up_after)
+    late_check_at = row.completed_at + timedelta(seconds=schedule.late_check_after)
+    is_early = now - row.completed_at < timedelta(seconds=schedule.give_up_after)
     is_retracted = row.review_reason == outcomes.REVIEW_RETRACTED and row.review_closed_at is None
     if outcome is Outcome.PENDING or (outcome is Outcome.UNKNOWN and (is_early or is_retracted)):
-        row.due_at = now + timedelta(seconds=pace.late_check_after if is_early else SLOW_POLL_SECONDS)
+        row.due_at = now + timedelta(seconds=schedule.late_check_after if is_early else SLOW_POLL_SECONDS)
         if outcome is Outcome.PENDING:
             # The reservation was released already, and the money may still move: open a review.
             outcomes.open_review(row, outcomes.REVIEW_RETRACTED, now)
@@ -143,7 +143,7 @@ def _apply_after_failure(row: Transaction, pace: PollingSchedule, outcome: Outco
         outcomes.close_review(row, outcomes.REVIEW_RETRACTED, now)
 
 
-def _is_lost(row: Transaction, pace: PollingSchedule, called_at: datetime) -> bool:
+def _is_lost(row: Transaction, schedule: PollingSchedule, called_at: datetime) -> bool:
     """Whether the provider still did not know the payment so long after the request that it never got it."""
     asked_at: datetime | None = row.asked_at
-    return asked_at is not None and called_at - asked_at >= timedelta(seconds=pace.not_found_means_lost_after)
+    return asked_at is not None and called_at - asked_at >= timedelta(seconds=schedule.not_found_means_lost_after)

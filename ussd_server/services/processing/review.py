@@ -134,7 +134,7 @@ class ReviewService:
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:
             # Operators may be wrong too: query the provider once more.
-            row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
+            row.due_at = now + timedelta(seconds=provider.schedule.late_check_after)
         return True
 
 
