@@ -18,7 +18,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 
 NUMBER = "+256772123456"
-KILL_POINTS = ["send.recorded", "send.answered", "query.answered", "concluded"]
+KILL_POINTS = ["send.recorded", "send.answered", "query.answered", "answer.applied"]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ussd_server.settings import Settings
 
 _ROWS = 6
 _CENTS = 50_000
-_WORKER_POINTS = ("claimed", "send.recorded", "send.answered", "concluded")
+_WORKER_POINTS = ("claimed", "send.recorded", "send.answered", "answer.applied")
 _PATIENCE_SECONDS = 120
 # Longer than any lease; the rows are sent one by one.
 _TURN_SECONDS = 90

@@ -40,7 +40,7 @@ def learn(world: World, ours: Enquired, receipt: str) -> None:
     """Let a second enquiry about a collection that succeeded name its receipt."""
     answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id=receipt, amount_cents=CENTS)
     processor: PaymentProcessor = world.processing
-    processor.apply_outcome(ours.transaction_id, world.provider.schedule, answer, Source.POLL, world.clock.now())
+    processor.apply_answer(ours.transaction_id, world.provider.schedule, answer, Source.POLL, world.clock.now())
 
 
 @pytest.mark.parametrize("is_late", [True, False], ids=["late check", "callback"])

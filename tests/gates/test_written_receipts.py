@@ -48,7 +48,7 @@ def test_a_second_receipt_of_one_collection_is_free_for_another(world: World, ou
     ours.report()
     row = ours.row
     answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R2", amount_cents=CENTS)
-    world.processing.apply_outcome(row.id, world.provider.schedule, answer, Source.POLL, world.clock.now())
+    world.processing.apply_answer(row.id, world.provider.schedule, answer, Source.POLL, world.clock.now())
     assert ours.row.provider_transaction_id == RECEIPT
     second = Enquired(world, "public-2", "+256772000009", "R2")
     second.prepare()
@@ -61,7 +61,7 @@ def test_a_collection_learns_its_receipt_after_its_success(world: World, ours: E
     ours.succeeds()
     ours.ask_now()
     answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id=RECEIPT, amount_cents=CENTS)
-    world.processing.apply_outcome(ours.transaction_id, world.provider.schedule, answer, Source.POLL, world.clock.now())
+    world.processing.apply_answer(ours.transaction_id, world.provider.schedule, answer, Source.POLL, world.clock.now())
     assert world.notify(RECEIPT, PAYER).transaction_id == ours.transaction_id
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []

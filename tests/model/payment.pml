@@ -94,8 +94,8 @@ inline wait_on(status_) {
 #endif
 }
 
-/* processing/provider_answers.py, apply_answer, for a row that has not succeeded */
-inline apply_answer() {
+/* processing/provider_answers.py, apply_to_row, for a row that has not succeeded */
+inline apply_to_row() {
     if
     :: answer == YES -> succeed()
     :: else ->
@@ -133,7 +133,7 @@ inline apply_answer() {
     fi
 }
 
-/* processing/processor.py, PaymentProcessor.apply_outcome */
+/* processing/processor.py, PaymentProcessor.apply_answer */
 inline conclude() {
     if
     :: row.status == NONE  /* the commit was lost: no row, nothing is written */
@@ -149,7 +149,7 @@ inline conclude() {
             :: answer == NOT_SENT && (!asks || overtaken) -> answer = UNKNOWN
             :: else -> skip
             fi;
-            apply_answer()
+            apply_to_row()
         :: row.status == SUCCEEDED -> row.due = false; row.review = (row.review || answer == NO)
         fi;
         if

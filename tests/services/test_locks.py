@@ -199,7 +199,7 @@ def test_a_late_success_takes_a_shortfall_for_money_that_is_being_spent(
     deposit(services, context, 5000)
     provider = services.runtime.providers.get("sandbox")
     assert provider is not None
-    conclude, made = services.processing.apply_outcome, list[str]()
+    conclude, made = services.processing.apply_answer, list[str]()
     for name in ("first", "second"):
         asked = request("disbursement", shillings=4000, reference=name)
         made.append(services.transactions.create(asked, context).transaction.transaction_id)

@@ -192,7 +192,7 @@ class MoneyMachine(RuleBasedStateMachine):
         """Time passes, and a worker takes what is due one step on."""
         self.go_on(self.services.processing, seconds, limit)
 
-    @rule(point=st.sampled_from(["claimed", "send.recorded", "send.answered", "query.answered", "concluded"]))
+    @rule(point=st.sampled_from(["claimed", "send.recorded", "send.answered", "query.answered", "answer.applied"]))
     def crash_at_work(self, point: str) -> None:
         """A worker dies in the middle of its step."""
 

@@ -61,7 +61,7 @@ class Till:
         """What the provider reports about a refund now."""
         now = self.clock.now()
         Transaction.update(asked_at=now - timedelta(seconds=1)).where(Transaction.id == refund).execute()
-        self.services.processing.apply_outcome(
+        self.services.processing.apply_answer(
             refund, self.schedule, answer, Source.POLL, now, self.row(refund).lease_token
         )
         release_connection()
@@ -239,13 +239,13 @@ def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
     deposit(services, context, 5000)
     late = services.transactions.create(request("disbursement", "+256770000009"), context).transaction.transaction_id
     schedule = services.runtime.providers.get("sandbox").schedule  # type: ignore[union-attr]
-    services.processing.apply_outcome(late, schedule, FAILURE, Source.POLL, clock.now())
+    services.processing.apply_answer(late, schedule, FAILURE, Source.POLL, clock.now())
     ids = {account.name: account.id for account in Account.select().where(Account.client_id == context.client_id)}
     release_connection()
     assert ids["provider:sandbox"] < ids["main"]
 
     def succeed() -> None:
-        services.processing.apply_outcome(late, schedule, SUCCESS, Source.POLL, clock.now())
+        services.processing.apply_answer(late, schedule, SUCCESS, Source.POLL, clock.now())
         release_connection()
 
     with ExitStack() as stack:

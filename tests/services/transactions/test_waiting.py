@@ -51,7 +51,7 @@ def test_a_call_takes_the_oldest_waiting_place_of_a_client_that_has_them_all(
         assert [call.done() for call in calls] == [True, False, False]
         provider = services.runtime.providers.get("sandbox")
         assert provider is not None
-        conclude = partial(services.processing.apply_outcome, schedule=provider.schedule, source=Source.POLL)
+        conclude = partial(services.processing.apply_answer, schedule=provider.schedule, source=Source.POLL)
         for transaction_id in looked_at:
             # Each has a receipt of its own.
             answer = replace(SUCCESS, amount_cents=500_000, provider_transaction_id=transaction_id)

@@ -44,24 +44,24 @@ def _answers_read_as(outcome: Outcome, answer: ProviderAnswer) -> Plant:
     """One kind of answer of the provider is taken for another."""
 
     def plant() -> Any:
-        apply_answer = processor.apply_answer
+        apply_to_row = processor.apply_to_row
 
         def read_wrong(row: Any, schedule: Any, given: ProviderAnswer, *rest: Any) -> None:
-            apply_answer(row, schedule, answer if given.outcome is outcome else given, *rest)
+            apply_to_row(row, schedule, answer if given.outcome is outcome else given, *rest)
 
-        return patch.object(processor, "apply_answer", read_wrong)
+        return patch.object(processor, "apply_to_row", read_wrong)
 
     return plant
 
 
 def _failure_is_final() -> Any:
     """Nothing is enquired after a failure."""
-    conclude = PaymentProcessor.apply_outcome
+    conclude = PaymentProcessor.apply_answer
 
     def without_late_check(self: PaymentProcessor, transaction_id: str, schedule: Any, *rest: Any) -> None:
         conclude(self, transaction_id, replace(schedule, late_check_after=0.0), *rest)
 
-    return patch.object(PaymentProcessor, "apply_outcome", without_late_check)
+    return patch.object(PaymentProcessor, "apply_answer", without_late_check)
 
 
 def _lease_outlives_its_call() -> Any:

@@ -1,7 +1,7 @@
 """Sending of mails by the background worker.
 
-A mail is claimed with a lease, sent outside every database transaction, and concluded in one. After a crash the lease
-expires and a worker sends it again: a recipient may get a mail twice, under one Message-ID.
+A mail is claimed with a lease, sent outside every database transaction, and its result is written in one. After a crash
+the lease expires and a worker sends it again: a recipient may get a mail twice, under one Message-ID.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from ussd_server.services.processing.provider_answers import (
     SLOW_POLL_SECONDS,
     UNAVAILABLE_RETRY_SECONDS,
     UNREACHABLE_SECONDS,
-    apply_answer,
+    apply_to_row,
     waits_since,
 )
 from ussd_server.services.runtime import Runtime
@@ -59,7 +59,7 @@ _WAIT_WITHOUT_PROVIDER_SECONDS = 7200
 # How long the versions of the workers are used before they are read again.
 _REFRESH_SECONDS = 2.0
 _ASKED = ("asked_at", "ask_attempts", "sent_reference", "status", "updated_at")
-# The columns that `apply_outcome` leaves as they are when another worker or a callback has set them during the call.
+# The columns that `apply_answer` leaves as they are when another worker or a callback has set them during the call.
 _NEXT_STEP = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 
 
@@ -132,8 +132,8 @@ class PaymentProcessor:
             source = Source(row.due_source)
             answer, took_ms = self._call(provider, "enquire", provider.query_status, payment)
             self._at_kill_point("query.answered")
-        self.apply_outcome(row.id, provider.schedule, answer, source, called_at, row.lease_token, took_ms)
-        self._at_kill_point("concluded")
+        self.apply_answer(row.id, provider.schedule, answer, source, called_at, row.lease_token, took_ms)
+        self._at_kill_point("answer.applied")
 
     def _cancel(self, row: Transaction, fault: str) -> None:
         """Cancel a payment of which certainly nothing was sent, because the gate refuses it now. The row is locked."""
@@ -189,7 +189,7 @@ class PaymentProcessor:
         self._count_call(provider.name, kind, answer, took_ms)
         return answer, took_ms
 
-    def apply_outcome(
+    def apply_answer(
         self,
         transaction_id: str,
         schedule: PollingSchedule,
@@ -228,7 +228,7 @@ class PaymentProcessor:
                     # A status query that was not sent says nothing about the payment. Nor does a request that was not
                     # sent, if another worker may have sent its own since.
                     answer = ProviderAnswer(Outcome.UNKNOWN)
-                apply_answer(row, schedule, answer, source, called_at, now, detail, self._receipts)
+                apply_to_row(row, schedule, answer, source, called_at, now, detail, self._receipts)
             else:
                 # Succeeded, or reversed since: nothing is left to query.
                 row.due_at = None

@@ -23,7 +23,7 @@ SLOW_POLL_SECONDS = 3600
 _MOST_ASKS = 3
 
 
-def apply_answer(
+def apply_to_row(
     row: Transaction,
     schedule: PollingSchedule,
     answer: ProviderAnswer,

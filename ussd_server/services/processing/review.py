@@ -105,7 +105,7 @@ class ReviewService:
             raise ServiceError(Code.INVALID_REQUEST, "The outcome is still unknown; settle it as one or the other")
         return row
 
-    def conclude(
+    def succeed_by_statement(
         self, request: EndReview, provider_transaction_id: str | None, context: RequestContext
     ) -> ReviewHistory:
         """Set a transaction that has no outcome, or failed, to succeeded, because the provider's statement says so.

@@ -84,7 +84,7 @@ class DifferenceService:
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
             row = _conclusive(request.difference_id)
-            concluded = self._review.conclude(
+            concluded = self._review.succeed_by_statement(
                 EndReview(row.transaction_id, request.reason, request.by, request.second), row.provider_id, context
             )
             if concluded.transaction.status in SUCCESSFUL:

@@ -1,8 +1,8 @@
 """Sending of messages by the background worker, and the sender's reports on their delivery.
 
-A message is claimed with a lease, marked as asked, sent outside every database transaction, and concluded in one. A
-message that may have reached the sender is never sent again: its recipient must not get it twice. A report counts for
-its own message and number only, and only forward.
+A message is claimed with a lease, marked as asked, sent outside every database transaction, and its result is
+written in one. A message that may have reached the sender is never sent again: its recipient must not get it twice. A
+report counts for its own message and number only, and only forward.
 """
 
 from __future__ import annotations

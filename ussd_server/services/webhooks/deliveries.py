@@ -1,8 +1,8 @@
 """Deliveries: sends events to webhooks, signed, in the order of each object, until they are accepted or given up.
 
-A delivery is claimed with a lease, sent outside every database transaction, and concluded in one. After any crash the
-lease expires and a worker sends it again: a receiver may get an event twice, but never misses one. Each attempt is
-kept, and shown to the client as it was sent.
+A delivery is claimed with a lease, sent outside every database transaction, and its result is written in one. After
+any crash the lease expires and a worker sends it again: a receiver may get an event twice, but never misses one. Each
+attempt is kept, and shown to the client as it was sent.
 """
 
 from __future__ import annotations
