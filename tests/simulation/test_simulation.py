@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.__main__ import results
+from tests.simulation.worlds.bugs import BUGS, planted
 
 _DAYS = 0.15
 _DAYS_OF_GATES = 0.6
@@ -36,6 +37,12 @@ def test_worlds_hold_every_promise(seeds: range, worlds: list[dict[str, Any]]) -
 def test_the_same_seed_gives_the_same_history_to_the_byte(seeds: range, worlds: list[dict[str, Any]]) -> None:
     (again,) = results(range(_SAME, _SAME + 1), _DAYS, bug=None, jobs=1)
     assert again["digest"] == worlds[_SAME - seeds.start]["digest"]
+
+
+def test_every_bug_can_be_planted() -> None:
+    for name in BUGS:
+        with planted(name):
+            pass
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,12 @@ from ussd_server.database import sqlite
 from ussd_server.models.statements import StatementCoverage
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.accounts import ledger
 from ussd_server.services.gates import receipts, sending
 from ussd_server.services.gates.receipts import ClaimOutcome
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.payouts import approval, withdrawals
-from ussd_server.services.processing import outcomes, processor, provider_answers
+from ussd_server.services.processing import outcomes, processor
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.reconciliation import closed_days
 from ussd_server.services.reconciliation.days.coverage import Coverage
@@ -56,10 +57,10 @@ def _answers_read_as(outcome: Outcome, answer: ProviderAnswer) -> Plant:
 
 def _failure_is_final() -> Any:
     """Nothing is enquired after a failure."""
-    conclude = PaymentProcessor.apply_answer
+    apply_answer = PaymentProcessor.apply_answer
 
     def without_late_check(self: PaymentProcessor, transaction_id: str, schedule: Any, *rest: Any) -> None:
-        conclude(self, transaction_id, replace(schedule, late_check_after=0.0), *rest)
+        apply_answer(self, transaction_id, replace(schedule, late_check_after=0.0), *rest)
 
     return patch.object(PaymentProcessor, "apply_answer", without_late_check)
 
@@ -105,13 +106,13 @@ def _refunds_under_way_do_not_count() -> Any:
 
 def _reservation_is_kept() -> Any:
     """A payment that fails keeps its money reserved."""
-    fail = provider_answers.fail
+    fail = outcomes.fail
 
     def without_release(row: Any, *rest: Any, **more: Any) -> None:
-        with patch.object(outcomes, "holds_of", lambda _: []):
+        with patch.object(ledger, "holds_of", lambda _: []):
             fail(row, *rest, **more)
 
-    return patch.object(provider_answers, "fail", without_release)
+    return patch.object(outcomes, "fail", without_release)
 
 
 def _receipts_are_not_claimed() -> Any:
