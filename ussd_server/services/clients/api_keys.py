@@ -23,7 +23,7 @@ from ussd_server.services.clients.keys.reader import (
     add_reader,
     key_of_any_client,
     may_read_secret,
-    unread_keys,
+    ids_not_read_yet,
 )
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.roles import OPERATOR, may_give, widest_scopes
@@ -62,7 +62,7 @@ class ApiKeyService:
         write_audit_event("api_key.listed", context, self._clock.now(), client_id=context.client_id)
         of_client = ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id)
         rows = list(of_client.clone())
-        while unread := unread_keys([row for row in rows if may_read_secret(row, context)], context):
+        while unread := ids_not_read_yet([row for row in rows if may_read_secret(row, context)], context):
             add_reader(unread, context, self._key_cache, self._vault)
             rows = list(of_client.clone())
         hits = self._limiter.last_hits("api-key", [row.id for row in rows])

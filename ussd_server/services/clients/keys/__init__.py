@@ -1,1 +1,1 @@
-"""What a key may do, and the whole record of a key."""
+"""The parts of API keys: fields, bounds, messages, reading, notices, explanations. `api_keys.py` changes keys."""

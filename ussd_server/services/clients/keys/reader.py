@@ -37,7 +37,7 @@ _MAY_NOT = "Insufficient permissions"
 
 
 class ApiKeyReader:
-    """Shows a client's keys to people who may see them, and secrets to people who may list them."""
+    """Lists a client's keys, and reveals a key's secret to people who may list keys."""
 
     def __init__(self, runtime: Runtime, requests: RequestLogService) -> None:
         self._clock, self._limiter, self._vault = runtime.clock, runtime.limiter, runtime.vault
@@ -113,7 +113,8 @@ class ApiKeyReader:
         row = _find(api_key_id, context)
         if not may_read_secret(row, context):
             raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
-        while unread := unread_keys([row], context):
+        # A rotation in between replaces secret and people: look again.
+        while unread := ids_not_read_yet([row], context):
             add_reader(unread, context, self._key_cache, self._vault)
             row = _find(api_key_id, context)
         write_audit_event("api_key.revealed", context, self._clock.now(), client_id=context.client_id, object_id=row.id)
@@ -213,18 +214,18 @@ def may_read_secret(row: ApiKey | ApiKeySummary, context: RequestContext) -> boo
     return not powers(row.scopes) or context.may(APPROVE)
 
 
-def unread_keys(rows: Iterable[ApiKey], context: RequestContext) -> list[str]:
-    """The ids of the keys whose `people` lack the caller, whatever their scopes; none for the operator."""
+def ids_not_read_yet(rows: Iterable[ApiKey], context: RequestContext) -> list[str]:
+    """The ids of the keys whose secret the caller has not read before; none for the operator.
+
+    None, too, for a client that does not count readers among the `people` of a key.
+    """
     person = context.caller.user_id
     unread = [] if person is None else [row.id for row in rows if person not in (row.people or ())]
     return unread if unread and Client.get_by_id(context.client_id).counts_readers else []
 
 
 def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCache, vault: Vault) -> None:
-    """Count the caller as a person behind these keys, in every process from the return on.
-
-    Read the secrets afterwards and look again: a rotation in between replaces secret and people.
-    """
+    """Count the caller as a person behind these keys, in every process from the return on."""
     client_id, person = context.client_id, context.caller.user_id
     assert person is not None
     readers = people_behind(client_id, [person])
