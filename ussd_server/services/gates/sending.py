@@ -57,7 +57,7 @@ class SendingGate:
             context.require(way.needs)
         return Sending(way, context, menu)
 
-    def require_recordable(self, sending: Sending) -> None:
+    def require_allowed(self, sending: Sending) -> None:
         """Raise INVALID_REQUEST for a disabled client, INSUFFICIENT_SCOPE for a menu whose publisher was revoked.
 
         Reads nothing where authentication has proved the client and the caller.

@@ -85,7 +85,7 @@ class PayoutApproval:
         if not _must_be_approved(payout, context):
             return find_row(Payout, payout.id)
         gate = self._creator.gate
-        gate.require_recordable(gate.admit(WayOut.PAYOUT, context))
+        gate.require_allowed(gate.admit(WayOut.PAYOUT, context))
         gate.require_open()
         return _with_present_fees(lambda: self._approve(payout, request, context))
 

@@ -64,7 +64,8 @@ _encode_content = json.JSONEncoder(sort_keys=True, default=str).encode
 class RequestIdentity:
     """The keys of a request (reference, idempotency key, USSD step) and its digest. A repeat has a key and the digest.
 
-    `menu_step` is that of `CreateTransaction`; `step_number` is 1 for the first payment of this step, 2 for the next.
+    A USSD step is `session_id` and `confirmation`; `menu_step` is the same in words that outlast the session, and
+    `step_number` is 1 for its first payment, 2 for the next.
     `content` holds the fields that are also columns: a refusal lists those that differ. Deposits have references of
     their own: the operator and a client may use the same one.
     """
@@ -160,7 +161,7 @@ class TransactionCreator:
         while True:
             try:
                 if sending is not None:
-                    self.gate.require_recordable(sending)
+                    self.gate.require_allowed(sending)
                 if source is not Source.OPERATOR:
                     self.gate.require_open()
                 if isinstance(plan, ServiceError):
@@ -170,9 +171,9 @@ class TransactionCreator:
                 self.fees.forget(identity.client_id, identity.type)
             except (ServiceError, IntegrityError, OverdraftError, DailyLimitError) as refusal:
                 # Few requests are repeats, so the keys are looked up only after a refusal: they are unique columns.
-                repeated = _find_repeated(identity, self._clock.now())
-                if repeated is not None:
-                    return CreatedTransaction(views_of([repeated])[0], replayed=True)
+                earlier = _find_earlier(identity, self._clock.now())
+                if earlier is not None:
+                    return CreatedTransaction(views_of([earlier])[0], replayed=True)
                 match refusal:
                     case ServiceError():
                         raise
@@ -185,7 +186,7 @@ class TransactionCreator:
                     case IntegrityError():
                         # Another payment of the same menu step has this provider reference.
                         next_identity = self._references.with_next_step_number(identity)
-                        assert next_identity != identity, "a constraint refused a transaction that has no twin"
+                        assert next_identity != identity, "only a taken key of the request refuses an insert"
                         identity = next_identity
 
     def draft(self, identity: RequestIdentity, plan: Plan) -> Draft:
@@ -235,6 +236,7 @@ class TransactionCreator:
             with within(draft.row):
                 write_batch(batch)
             written = [batch]
+        # Only payments that a provider moves wait for the worker; a batch's rows have no columns that are null.
         if any("provider" in row for batch in written for row in batch.transactions):
             self._wake_worker()
         return view
@@ -259,8 +261,8 @@ def _lock_order(batch: Batch) -> tuple[str, str]:
     return row["client_id"], row["reference"]
 
 
-def _find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | None:
-    """The transaction that an equal request created before; binds the request's idempotency key to it.
+def _find_earlier(identity: RequestIdentity, now: datetime) -> Transaction | None:
+    """Return the transaction that an equal request created before; bind the request's idempotency key to it.
 
     Raises IDEMPOTENCY_KEY_REUSED when a key of the request belongs to another one.
     """
@@ -287,7 +289,7 @@ def _find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | No
             ).execute()
         except IntegrityError:
             # Another call has bound the key since the look-up, to this transaction or to another one.
-            return _find_repeated(identity, now)
+            return _find_earlier(identity, now)
     return row
 
 
