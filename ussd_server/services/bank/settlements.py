@@ -47,7 +47,7 @@ from ussd_server.services.bank.settlement_rows import (
     settlement_of,
 )
 from ussd_server.services.gates.messages import WayOut
-from ussd_server.services.gates.receipts import BANK, WayIn, lock_claims
+from ussd_server.services.gates.receipts import BANK, WayIn, lock_receipts
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime
@@ -160,7 +160,7 @@ class BankSettlementService:
         """
         lines = sorted(read_file(request.source, request.is_paid), key=lambda line: (line.client_id, line.line))
         with unit_of_work():
-            lock_claims(BANK, (line.bank_reference for line in lines))
+            lock_receipts(BANK, (line.bank_reference for line in lines))
             return tuple(self.record_line(line, request.by, request.second, context) for line in lines)
 
     def read(self, file: bytes, context: RequestContext, *, is_paid: bool = False) -> Sequence[SettlementLine]:

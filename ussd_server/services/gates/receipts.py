@@ -126,7 +126,7 @@ def counts_elsewhere() -> Any:
     )
 
 
-def lock_claim(issuer: str, written: str) -> ReceiptClaim:
+def lock_receipt(issuer: str, written: str) -> ReceiptClaim:
     """The claim of a receipt, locked until the unit of work ends; made without a payment if there is none."""
     key = {"issuer": issuer, "receipt": canonical_receipt(written)}
     _INSERT.run(**key, transaction_id=None)
@@ -134,10 +134,10 @@ def lock_claim(issuer: str, written: str) -> ReceiptClaim:
     return claim
 
 
-def lock_claims(issuer: str, written: Iterable[str]) -> None:
+def lock_receipts(issuer: str, written: Iterable[str]) -> None:
     """Lock the claims of several receipts in one order. Call before anything else of them is locked."""
     for receipt in sorted(set(map(canonical_receipt, written)) - {""}):
-        lock_claim(issuer, receipt)
+        lock_receipt(issuer, receipt)
 
 
 def update_claim(claim: ReceiptClaim, **columns: str) -> None:
@@ -158,7 +158,7 @@ def claiming(way: WayIn, within: Within) -> Within:
     def within_claim(row: Transaction) -> Iterator[None]:
         with unit_of_work():
             receipt = _receipt_of(row)
-            claim = lock_claim(_issuer_of(row), receipt) if receipt else None
+            claim = lock_receipt(_issuer_of(row), receipt) if receipt else None
             if claim and claim.transaction_id:
                 other = find_row(Transaction, claim.transaction_id)
                 if not _decide(row, other, way, is_new=True).counts:

@@ -14,7 +14,7 @@ from ussd_server.models.incoming import IncomingPayment, PaymentCode
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.gates.receipts import WayIn, claiming, lock_claim, update_claim
+from ussd_server.services.gates.receipts import WayIn, claiming, lock_receipt, update_claim
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
 from ussd_server.services.runtime import Runtime
@@ -114,11 +114,11 @@ def collection_like(row: IncomingPayment) -> Transaction | None:
     return collection
 
 
-def locked_receipt(
+def lock_incoming(
     provider: str, receipt: str, now: datetime, **columns: Any
 ) -> tuple[IncomingPayment, ReceiptClaim, bool]:
     """The incoming payment with a receipt and its claim, both locked, and whether it was made now: held, so."""
-    claim = lock_claim(provider, receipt)
+    claim = lock_receipt(provider, receipt)
     same = IncomingPayment.select().where(
         IncomingPayment.id == claim.incoming_id
         if claim.incoming_id is not None

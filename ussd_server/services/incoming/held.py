@@ -11,7 +11,7 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.incoming import IncomingPayment, PaymentCode, waits_for_operators
 from ussd_server.models.transactions import ReceiptClaim, Transaction
-from ussd_server.services.gates.receipts import WayIn, lock_claim, take_receipt
+from ussd_server.services.gates.receipts import WayIn, lock_receipt, take_receipt
 from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.codes import canonical, prefix_of
 from ussd_server.services.incoming.messages import (
@@ -178,7 +178,7 @@ class HeldPaymentService:
             lock_imports()
             difference = self._differences.show(request.difference_id, context)
             receipt, amount_cents = _credit_of(difference)
-            row, claim, is_new = booking.locked_receipt(
+            row, claim, is_new = booking.lock_incoming(
                 difference.provider,
                 receipt,
                 now,
@@ -219,7 +219,7 @@ def _held(incoming_id: str, *, may_contradict: bool = False) -> tuple[IncomingPa
     """
     # The claim of a receipt is locked before its incoming payment.
     unlocked = _found(incoming_id, locked=False)
-    claim = lock_claim(unlocked.provider, unlocked.provider_transaction_id)
+    claim = lock_receipt(unlocked.provider, unlocked.provider_transaction_id)
     row = _found(incoming_id, locked=True)
     if row.status != IncomingStatus.HELD:
         raise ServiceError(Code.INVALID_REQUEST, f"The payment is {row.status}, no longer held")

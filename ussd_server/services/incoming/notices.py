@@ -82,7 +82,7 @@ class NoticeService:
         """
         now = self._clock.now()
         with unit_of_work():
-            row, claim, is_new = booking.locked_receipt(
+            row, claim, is_new = booking.lock_incoming(
                 request.provider, request.provider_transaction_id, now, amount_cents=request.amount_cents
             )
             if row.status == IncomingStatus.HELD:
@@ -118,7 +118,7 @@ class NoticeService:
     def _decide_waiting(self, each: IncomingPayment) -> None:
         now, context = self._clock.now(), RequestContext(Caller(CallerKind.NOBODY))
         with unit_of_work():
-            row, claim, _ = booking.locked_receipt(each.provider, each.provider_transaction_id, now)
+            row, claim, _ = booking.lock_incoming(each.provider, each.provider_transaction_id, now)
             if row.status == IncomingStatus.HELD and row.waits_for is not None:
                 self._book_or_hold(row, claim, row.paid_at or now, context, now)
                 if _waits_for_operators(row):

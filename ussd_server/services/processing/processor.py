@@ -22,7 +22,7 @@ from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
-from ussd_server.services.gates.receipts import WayIn, conflict_of, lock_claim, take_receipt
+from ussd_server.services.gates.receipts import WayIn, conflict_of, lock_receipt, take_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
 from ussd_server.services.processing.messages import Callback, CallbackPath
@@ -245,7 +245,7 @@ class PaymentProcessor:
         """Keep the receipt of a collection that succeeded without one, or open a review if other money has it."""
         if row.type != TransactionType.COLLECTION or row.provider_transaction_id is not None:
             return
-        claim = lock_claim(str(row.provider), receipt)
+        claim = lock_receipt(str(row.provider), receipt)
         if (conflict := conflict_of(row, claim)) is not None:
             open_review(row, conflict, now)
         else:

@@ -13,7 +13,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import MONEY_OUT, WayOut
-from ussd_server.services.gates.receipts import WayIn, claiming, lock_claims
+from ussd_server.services.gates.receipts import WayIn, claiming, lock_receipts
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.processing.outcomes import reverse_when_refunded
 from ussd_server.services.reconciliation.cell_values import phone_number_in
@@ -100,7 +100,7 @@ class RecoveryService:
         lost = {(each.provider, each.provider_id): each for each in request.lost}
         with unit_of_work():
             for provider in sorted({claim.provider for claim in request.claims}):
-                lock_claims(provider, (claim.provider_id for claim in request.claims if claim.provider == provider))
+                lock_receipts(provider, (claim.provider_id for claim in request.claims if claim.provider == provider))
             return tuple(
                 self._book(claim, lost.get((claim.provider, claim.provider_id)), names, context)
                 for claim in sorted(request.claims, key=lambda claim: (claim.client, claim.reference))
