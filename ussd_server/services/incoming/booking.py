@@ -21,6 +21,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import (
+    SUCCESSFUL,
     UNFINISHED,
     CreatedTransaction,
     Origin,
@@ -36,7 +37,7 @@ OWN_RECEIPT = "A payment that was asked for has this receipt"
 """Why a payment with the receipt of one of our collections is not booked."""
 
 _LOOKED_BACK = timedelta(days=1)
-_LONGEST_NAMED = 48
+_LONGEST_RECEIPT = 48
 
 
 def find_code(typed: str, *, locked: bool = False) -> PaymentCode | None:
@@ -117,7 +118,10 @@ def collection_like(row: IncomingPayment) -> Transaction | None:
 def lock_incoming(
     provider: str, receipt: str, now: datetime, **columns: Any
 ) -> tuple[IncomingPayment, ReceiptClaim, bool]:
-    """The incoming payment with a receipt and its claim, both locked, and whether it was made now: held, so."""
+    """The incoming payment with a receipt and the receipt's claim, both locked, and whether it is new.
+
+    A new one is held, with these columns.
+    """
     claim = lock_receipt(provider, receipt)
     same = IncomingPayment.select().where(
         IncomingPayment.id == claim.incoming_id
@@ -180,7 +184,7 @@ class IncomingBook:
 
         SERVICE_UNAVAILABLE while the operator holds new money, unless operators decide.
         """
-        reference = f"{INCOMING}{_named(row.provider_transaction_id)}"
+        reference = f"{INCOMING}{_shortened(row.provider_transaction_id)}"
         try:
             created = self._create(row, code, reference, way, source, context)
         except ServiceError as refusal:
@@ -193,6 +197,16 @@ class IncomingBook:
         if code.used_at is None:
             PaymentCode.update(used_at=self._clock.now()).where(PaymentCode.id == code.id).execute()
         return transaction_id
+
+    def book_as_collection(self, row: IncomingPayment, collection: Transaction | None) -> bool:
+        """Book a payment by the collection that has its receipt, if that succeeded with the same amount; return whether.
+
+        Providers also report the payments that were requested here.
+        """
+        if collection is None or collection.status not in SUCCESSFUL or collection.amount_cents != row.amount_cents:
+            return False
+        self.mark_booked(row, collection.id)
+        return True
 
     def mark_booked(self, row: IncomingPayment, transaction_id: str) -> None:
         """Name the transaction of an incoming payment."""
@@ -227,9 +241,9 @@ class IncomingBook:
         return self._creator.create(identity, plan, source, claiming(way, self._receipts.after))
 
 
-def _named(receipt: str) -> str:
+def _shortened(receipt: str) -> str:
     """A receipt as a part of a reference, which has 64 characters at most."""
-    return receipt if len(receipt) <= _LONGEST_NAMED else sha256(receipt.encode()).hexdigest()[:_LONGEST_NAMED]
+    return receipt if len(receipt) <= _LONGEST_RECEIPT else sha256(receipt.encode()).hexdigest()[:_LONGEST_RECEIPT]
 
 
 def _amounts_of(code: PaymentCode) -> str:

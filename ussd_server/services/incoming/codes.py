@@ -65,18 +65,18 @@ class PaymentCodeService:
         _require_bounds(request)
         code = _own_code(request.code, context)
         now = self._clock.now()
-        said = {name: value for name, value in asdict(request).items() if name != "code"}
+        terms = {name: value for name, value in asdict(request).items() if name != "code"}
         try:
             with unit_of_work():
                 row = for_update(_codes_of(context.client_id).where(PaymentCode.code == code)).first()
                 if row is None or row.expires_at != request.expires_at:
                     _require_future(request.expires_at, now)
                 if row is not None:
-                    return _view(self._replace(row, said, context))
+                    return _view(self._replace(row, terms, context))
                 if _codes_of(context.client_id).offset(MOST_CODES - 1).limit(1).exists():
                     raise ServiceError(Code.INVALID_REQUEST, f"A client has at most {MOST_CODES:,} payment codes")
-                made = {"id": new_id(now), "client_id": context.client_id, "code": code}
-                row = PaymentCode.create(**made, **said, created_at=now, updated_at=now)
+                keys = {"id": new_id(now), "client_id": context.client_id, "code": code}
+                row = PaymentCode.create(**keys, **terms, created_at=now, updated_at=now)
                 sign_row(self._vault, PaymentCode, row.id)
                 _write_audit_event("payment_code.created", row, context)
         except IntegrityError:
@@ -87,20 +87,20 @@ class PaymentCodeService:
     def get(self, code: str, context: RequestContext) -> PaymentCodeView:
         """One payment code. NOT_FOUND for one that is not the client's."""
         context.require("collection:read")
-        return _view(_found(_codes_of(context.client_id), code))
+        return _view(_require_code(_codes_of(context.client_id), code))
 
     def list(self, request: ListPage, context: RequestContext) -> Page[PaymentCodeView]:
         """A page of the client's payment codes, newest first."""
         context.require("collection:read")
         codes = _codes_of(context.client_id)
-        return page_of(codes, PaymentCode, request, self._tokens, lambda found: map(_view, found))
+        return page_of(codes, PaymentCode, request, self._tokens, lambda codes: map(_view, codes))
 
     def delete(self, code: str, context: RequestContext) -> DeletionResult:
         """Remove a payment code: what comes with it from now on is held. NOT_FOUND for one that is not the client's."""
         context.require("collection:write")
         now = self._clock.now()
         with unit_of_work():
-            row = _found(for_update(_codes_of(context.client_id)), code)
+            row = _require_code(for_update(_codes_of(context.client_id)), code)
             row.delete_instance()
             _write_audit_event("payment_code.deleted", row, context)
         return DeletionResult(row.code, now)
@@ -127,9 +127,9 @@ class PaymentCodeService:
                 write_audit_event("payment_codes.prefix_given", context, now, client_id=client.id, reason=prefix)
         return PrefixView(client.id, client.name, prefix)
 
-    def _replace(self, row: PaymentCode, said: dict[str, Any], context: RequestContext) -> PaymentCode:
-        if any(getattr(row, name) != value for name, value in said.items()):
-            for name, value in said.items():
+    def _replace(self, row: PaymentCode, terms: dict[str, Any], context: RequestContext) -> PaymentCode:
+        if any(getattr(row, name) != value for name, value in terms.items()):
+            for name, value in terms.items():
                 setattr(row, name, value)
             row.updated_at = self._clock.now()
             with signed_change(self._vault, PaymentCode, row.id):
@@ -142,7 +142,7 @@ def _codes_of(client_id: str) -> Any:
     return PaymentCode.select().where(PaymentCode.client_id == client_id)
 
 
-def _found(rows: Any, code: str) -> PaymentCode:
+def _require_code(rows: Any, code: str) -> PaymentCode:
     row: PaymentCode | None = rows.where(PaymentCode.code == canonical(code)).first()
     return require_row(row, "Payment code")
 

@@ -32,7 +32,7 @@ from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row
-from ussd_server.services.transactions.messages import SUCCESSFUL, Source
+from ussd_server.services.transactions.messages import Source
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt
 from ussd_server.wire import ListPage, Page, view_of_row
@@ -122,7 +122,7 @@ class HeldPaymentService:
         now = self._clock.now()
         with unit_of_work():
             waits_for = _found(request.incoming_id, locked=False).waits_for
-            # Before the claim of its receipt, as settlement locks them.
+            # Before the claim of its receipt, as the processing of payments locks them.
             collection = lock_row(Transaction, waits_for) if waits_for else None
             row, claim = _held(request.incoming_id)
             written = row.provider_transaction_id
@@ -174,7 +174,7 @@ class HeldPaymentService:
         context.require_operator()
         by, now = require_name(request.by), self._clock.now()
         with unit_of_work():
-            # Before the claim, in the order of payments that are concluded from a statement.
+            # Before the claim, as for payments that are set to succeeded from a statement.
             lock_imports()
             difference = self._differences.show(request.difference_id, context)
             receipt, amount_cents = _credit_of(difference)
@@ -187,10 +187,9 @@ class HeldPaymentService:
                 held_because=f"The provider did not report it; it is a line of {difference.file_name}"[:200],
                 difference_id=difference.difference_id,
             )
-            ours = booking.collection_of(row, claim)
-            if is_new and ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:
-                # It was booked under another way of writing the receipt.
-                self._book.mark_booked(row, ours.id)
+            if is_new:
+                # It may be booked under another way of writing the receipt.
+                self._book.book_as_collection(row, booking.collection_of(row, claim))
             self._differences.end(EndDifference(difference.difference_id, f"Incoming payment {row.id}", by), context)
         return _view(row)
 
@@ -223,9 +222,9 @@ def _held(incoming_id: str, *, may_contradict: bool = False) -> tuple[IncomingPa
     row = _found(incoming_id, locked=True)
     if row.status != IncomingStatus.HELD:
         raise ServiceError(Code.INVALID_REQUEST, f"The payment is {row.status}, no longer held")
-    ours = booking.collection_of(row, claim)
-    if ours is not None and not (may_contradict and ours.amount_cents != row.amount_cents):
-        raise ServiceError(Code.INVALID_REQUEST, f"{booking.OWN_RECEIPT}: transaction {ours.id}")
+    collection = booking.collection_of(row, claim)
+    if collection is not None and not (may_contradict and collection.amount_cents != row.amount_cents):
+        raise ServiceError(Code.INVALID_REQUEST, f"{booking.OWN_RECEIPT}: transaction {collection.id}")
     return row, claim
 
 
@@ -235,9 +234,9 @@ def _assignable(incoming_id: str, typed: str) -> tuple[IncomingPayment, PaymentC
 
 
 def _suggestions(row: IncomingPayment) -> tuple[str, ...]:
-    """Up to three codes: the one that was typed, and those that differ by one slip; first what takes the amount.
+    """Up to three codes that are as typed, or differ by one slip: a wrong, missing, doubled or exchanged letter.
 
-    A slip is a wrong, missing, doubled or exchanged letter.
+    The typed code is first, then come those that take the amount.
     """
     return tuple(code.code for code in _similar(canonical(row.code or ""), row.amount_cents))
 

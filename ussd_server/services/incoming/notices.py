@@ -26,7 +26,7 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Source, TransactionStatus
+from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day, written_amount
 
@@ -99,6 +99,8 @@ class NoticeService:
 
     def decide_waiting(self) -> int:
         """Decide held payments whose collection has become final; return how many. The worker calls it."""
+        if self._is_money_held:
+            return 0
         is_final = Transaction.completed_at.is_null(False) & (
             (Transaction.status == TransactionStatus.FAILED) | Transaction.provider_transaction_id.is_null(False)
         )
@@ -108,12 +110,10 @@ class NoticeService:
             .where(IncomingPayment.waits_for.is_null(False), is_final)
             .limit(_DECIDED_AT_ONCE)
         )
-        if self._is_money_held:
-            return 0
-        found = list(waiting)
-        for each in found:
+        payments = list(waiting)
+        for each in payments:
             self._decide_waiting(each)
-        return len(found)
+        return len(payments)
 
     def _decide_waiting(self, each: IncomingPayment) -> None:
         now, context = self._clock.now(), RequestContext(Caller(CallerKind.NOBODY))
@@ -139,21 +139,19 @@ class NoticeService:
         self, row: IncomingPayment, claim: ReceiptClaim, paid_at: datetime, context: RequestContext, now: datetime
     ) -> None:
         row.waits_for = None
-        ours = booking.collection_of(row, claim)
+        collection = booking.collection_of(row, claim)
         code = booking.find_code(row.code or "", locked=True)
         misfit = booking.misfit_of(code, row.amount_cents, now)
-        if ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:
-            # The provider reports also what was asked for here.
-            self._book.mark_booked(row, ours.id)
+        if self._book.book_as_collection(row, collection):
             return
-        if ours is not None:
+        if collection is not None:
             row.held_because = booking.OWN_RECEIPT
-            row.waits_for = ours.id if ours.status in UNFINISHED else None
+            row.waits_for = collection.id if collection.status in UNFINISHED else None
         elif paid_at > now + _MOST_AHEAD:
             row.held_because = "It is dated more than five minutes ahead"
-        elif (ours := booking.collection_like(row)) is not None:
-            row.held_because = f"It may be what transaction {ours.id} asked for"
-            row.waits_for = ours.id
+        elif (collection := booking.collection_like(row)) is not None:
+            row.held_because = f"It may be what transaction {collection.id} asked for"
+            row.waits_for = collection.id
         elif code is not None and misfit is None:
             self._book.book(row, code, WayIn.NOTICE, Source.CALLBACK, context)
             return
