@@ -1,4 +1,4 @@
-"""Turns of callers: one that sends much waits for itself, not the others for it."""
+"""Shares the event loop fairly among callers: a caller that sends much waits, and the others do not."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ _MOST_IN_A_TURN = 16
 class CallerTurns:
     """Lets each caller begin sixteen pieces of work in a turn of the event loop; others wait for later turns, in order.
 
-    A piece is a new connection, a request, or a part of a body in chunks.
-
-    Nothing waits while the process is idle: turns follow each other at once, and are as short as their work.
+    A piece of work is a new connection, a request, or a chunk of a body. Turns follow each other at once, so a caller
+    that is alone hardly waits.
     """
 
     def __init__(self, loop: Any) -> None:
         """`loop` is that of gevent's hub."""
         self._next_turn = loop.timer(0.0)
-        self._begun: dict[str, int] = {}
+        self._begun_in_turn: dict[str, int] = {}
         self._waiting: dict[str, deque[Event]] = {}
 
     def wait(self, caller: str) -> None:
         """Wait until this caller may begin a piece of work."""
-        begun = self._begun.get(caller, 0)
+        begun = self._begun_in_turn.get(caller, 0)
         if begun < _MOST_IN_A_TURN:
-            self._begun[caller] = begun + 1
+            self._begun_in_turn[caller] = begun + 1
             if not self._next_turn.active:
                 self._next_turn.start(self._begin_turn)
             return
@@ -38,13 +37,13 @@ class CallerTurns:
         turn.wait()
 
     def _begin_turn(self) -> None:
-        self._begun.clear()
+        self._begun_in_turn.clear()
         for caller, queue in list(self._waiting.items()):
-            self._begun[caller] = begun = min(_MOST_IN_A_TURN, len(queue))
+            self._begun_in_turn[caller] = begun = min(_MOST_IN_A_TURN, len(queue))
             for _ in range(begun):
                 queue.popleft().set()
             if not queue:
                 del self._waiting[caller]
         self._next_turn.stop()
-        if self._begun:
+        if self._begun_in_turn:
             self._next_turn.start(self._begin_turn)
