@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 from peewee import JOIN, fn
@@ -31,7 +31,6 @@ from ussd_server.services.transactions.messages import PayingMenu, TransactionSt
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import bounds_of_day, grouped, kampala_day, new_id_floor
 
-_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _CLIENT_DISABLED = "The client is disabled"
 
 
@@ -129,7 +128,7 @@ class SendingGate:
         """
         (version,) = _PUBLISHED.rows(MenuVersion, menu_id=menu.menu_id, version=menu.version)
         sender = _sender(client_id, version.key_id, version.user_id)
-        fault = sender.fault(SEND, _LONG_AGO, "published the menu")
+        fault = sender.fault(SEND, None, "published the menu")
         if fault is None and sender.key is not None and sender.key.limit_cents is not None:
             return "The API key that published the menu has a daily limit now"
         return fault
@@ -199,13 +198,13 @@ class _Key:
         """Whether more was counted than the daily limit is now."""
         return self.limit_cents is not None and (self.spent_cents or 0) > self.limit_cents
 
-    def fault(self, needs: str | None, now: datetime) -> str | None:
-        """Why the key may not send, as what follows its name; None where it may."""
+    def fault(self, needs: str | None, now: datetime | None) -> str | None:
+        """Why the key may not send, as what follows its name; None where it may. Without `now`, it does not expire."""
         if self.id is None:
             return "was deleted"
         if not self.is_active:
             return "is disabled"
-        if self.expires_at is not None and self.expires_at <= now:
+        if now is not None and self.expires_at is not None and self.expires_at <= now:
             return "has expired"
         if needs is not None and needs not in expanded(self.scopes):
             return f"no longer has the scope {needs}"
@@ -239,7 +238,7 @@ class _Sender:
     key: _Key | None
     person: _Person | None
 
-    def fault(self, needs: str | None, now: datetime, verb: str) -> str | None:
+    def fault(self, needs: str | None, now: datetime | None, verb: str) -> str | None:
         """Why the sender may not send, as a sentence without a full stop; `verb` is what it did. None where it may."""
         if not self.is_client_active:
             return _CLIENT_DISABLED
