@@ -69,7 +69,7 @@ def test_every_route_is_an_api_endpoint_or_states_its_other_format(app: Flask) -
             assert rule.rule.startswith("/console"), rule
         elif not hasattr(view, "route") and rule.rule not in REDIRECTED:
             assert rule.rule.startswith(OTHER_LANGUAGES), rule
-            assert getattr(view, "speaks", None), rule
+            assert getattr(view, "replies_in", None), rule
 
 
 def test_every_path_has_the_authentication_of_its_prefix(app: Flask) -> None:

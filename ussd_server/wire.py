@@ -2,7 +2,7 @@
 
 A field that callers see states its meaning: `Annotated[str, "One sentence."]`. A field that is for the service alone is
 marked, `Internal[str]`, and never written. Amounts are `Cents` inside and shillings in JSON, under the name without
-`_cents`. The two envelopes of replies stand at the end.
+`_cents`. The envelopes of replies stand at the end.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def api_document(app: Flask) -> dict[str, Any]:
         for method in sorted(_methods(rule)):
             if hasattr(view, "route"):
                 operation = _operation(spec, rule, view.route, refer)
-            elif hasattr(view, "speaks"):
+            elif hasattr(view, "replies_in"):
                 operation = _other_operation(spec, rule, view, method)
             else:
                 continue
@@ -182,7 +182,8 @@ def _other_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dict[
     example = reply_example(name, "200")
     shown_as = "text/" if isinstance(example.get("example"), str) else "application/"
     content: dict[str, Any] = {
-        media_type: {"schema": {}} | (example if media_type.startswith(shown_as) else {}) for media_type in view.speaks
+        media_type: {"schema": {}} | (example if media_type.startswith(shown_as) else {})
+        for media_type in view.replies_in
     }
     codes = [*EVERY_CALL, *([Code.NOT_FOUND] if rule.arguments else [])]
     return {

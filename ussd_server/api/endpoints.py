@@ -79,7 +79,7 @@ class EndpointSpec:
     message: str
     summary: str
     idempotent: bool
-    names_fault: bool
+    names_field: bool
     also: Mapping[str, Callable[..., Response]]
     max_body_bytes: int
 
@@ -109,7 +109,7 @@ class ApiBlueprint(Blueprint):
         status: int = 200,
         message: str = "OK",
         idempotent: bool = False,
-        names_fault: bool = False,
+        names_field: bool = False,
         also: Mapping[str, Callable[..., Response]] | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -122,7 +122,7 @@ class ApiBlueprint(Blueprint):
         A caller needs the permission `needs`, or `or_needs` where the service decides by the content of the request;
         `refusal` is the message without it. An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists
         the error codes of the service method, beside those of authentication, permission and schemas, and NOT_FOUND for
-        a path with a variable. With `names_fault` a management path names the field that it refuses.
+        a path with a variable. With `names_field` a management path names the field that it refuses.
         `also` maps other media types, which a client may prefer by its `Accept` header, to the functions that are
         called then instead of the view.
         """
@@ -144,7 +144,7 @@ class ApiBlueprint(Blueprint):
                 message,
                 (view.__doc__ or "").strip().partition("\n")[0],
                 idempotent,
-                names_fault,
+                names_field,
                 also or {},
                 max_body_bytes,
             )
@@ -154,7 +154,7 @@ class ApiBlueprint(Blueprint):
             def serve(**variables: str) -> Response:
                 current = current_request()
                 current.route = route
-                return reply(route, current, _check(route, current, variables))
+                return reply(route, current, _checked_arguments(route, current, variables))
 
             serve.route = route  # type: ignore[attr-defined]
             serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
@@ -164,11 +164,11 @@ class ApiBlueprint(Blueprint):
         return register
 
 
-def speaks(*media_types: str) -> Callable[[_View], _View]:
+def replies_in(*media_types: str) -> Callable[[_View], _View]:
     """State the media types of a view outside of the JSON API, which authenticates its client itself."""
 
     def state(view: _View) -> _View:
-        view.speaks = media_types  # type: ignore[attr-defined]
+        view.replies_in = media_types  # type: ignore[attr-defined]
         return view
 
     return state
@@ -265,7 +265,7 @@ def _reply_type(view: Callable[..., Any]) -> Any:
     return None if hint is NoneType else hint
 
 
-def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
+def _checked_arguments(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
     """Return the arguments of the view: its message, if it takes one, and the context. Raises ServiceError."""
     caller = route.authenticate(current)
     current.client_id, current.user_id = caller.client_id, caller.user_id
@@ -307,10 +307,10 @@ def _message(route: EndpointSpec, current: CurrentRequest, variables: Mapping[st
         if route.takes is not None:
             parts |= _body_parts(route.takes, current.request)
     except ServiceError as error:
-        # Management paths have one message for every fault of a body or a query (wire contract 2). With `names_fault`
+        # Management paths have one message for every fault of a body or a query (wire contract 2). With `names_field`
         # it also names the field.
         if current.is_management and error.code.http_status == 400:
-            detail = f": {error.message}" if route.names_fault and isinstance(error, FieldError) else ""
+            detail = f": {error.message}" if route.names_field and isinstance(error, FieldError) else ""
             raise ServiceError(Code.INVALID_REQUEST, f"Invalid {part}{detail}") from None
         raise
     if route.idempotent:

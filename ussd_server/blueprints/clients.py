@@ -94,7 +94,7 @@ def list_api_keys(context: RequestContext) -> tuple[messages.ApiKeyView, ...]:
     "POST",
     "/api/clients/api-keys",
     takes=CreateApiKeyBody,
-    names_fault=True,
+    names_field=True,
     needs="api_keys:create",
     status=201,
     message="API Key created successfully",
@@ -116,7 +116,7 @@ def get_api_key(api_key_id: str, context: RequestContext) -> messages.ApiKeyReco
     "/api/clients/api-keys/<api_key_id>",
     takes=UpdateApiKeyBody,
     needs="api_keys:rotate",
-    names_fault=True,
+    names_field=True,
     message="API Key updated successfully",
 )
 def update_api_key(request: messages.UpdateApiKey, context: RequestContext) -> messages.ApiKeyRecord:
@@ -152,7 +152,7 @@ def get_request(request_id: str, context: RequestContext) -> RequestDetail:
     "POST",
     "/api/clients/api-keys/<api_key_id>/rotate",
     takes=RotateSecretBody,
-    names_fault=True,
+    names_field=True,
     needs="api_keys:rotate",
     message="API Key rotated successfully",
 )

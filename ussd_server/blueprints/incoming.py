@@ -12,7 +12,7 @@ from flask import Response, request
 
 from schemas.fields import Body
 from schemas.incoming import CheckPaymentBody, ListPaymentCodesQuery, NotifyPaymentBody, PutPaymentCodeBody
-from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, authenticate_api_key, speaks
+from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, authenticate_api_key, replies_in
 from ussd_server.api.requests import current_request, load, parse_object, services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.incoming import messages
@@ -31,7 +31,7 @@ _write_check, _write_notified = writer(messages.PaymentCheck), writer(messages.N
 
 
 @callbacks.route("/callbacks/<provider>/<callback_secret>", methods=["PUT", "POST"])
-@speaks("application/json")
+@replies_in("application/json")
 def receive_callback(provider: str, callback_secret: str) -> Response:
     """A report of MTN or Airtel about a payment. The service queries the provider for the status. 404: unknown path.
 
@@ -46,7 +46,7 @@ def receive_callback(provider: str, callback_secret: str) -> Response:
 
 
 @callbacks.route("/callbacks/<provider>/incoming/<secret>/check", methods=["POST"])
-@speaks("application/json")
+@replies_in("application/json")
 def check_payment(provider: str, secret: str) -> Response:
     """A provider asks whether a payment code takes a payment, before the payer pays. 404: unknown path."""
     services().notices.require_path(provider, secret)
@@ -55,7 +55,7 @@ def check_payment(provider: str, secret: str) -> Response:
 
 
 @callbacks.route("/callbacks/<provider>/incoming/<secret>/notify", methods=["POST"])
-@speaks("application/json")
+@replies_in("application/json")
 def notify_payment(provider: str, secret: str) -> Response:
     """A provider reports a payment with a payment code, signed by Standard Webhooks. It is booked once, or held."""
     notices = services().notices

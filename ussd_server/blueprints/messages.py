@@ -67,7 +67,7 @@ def get_client_settings(context: RequestContext) -> ClientSettings:
     "/api/clients/settings",
     needs="settings:write",
     takes=UpdateClientSettingsBody,
-    names_fault=True,
+    names_field=True,
     message="Settings updated successfully",
 )
 def update_client_settings(request: UpdateClientSettings, context: RequestContext) -> ClientSettings:

@@ -15,7 +15,7 @@ from werkzeug import Response as BaseResponse
 from werkzeug.exceptions import NotFound
 
 from ussd_server.api.document import api_document
-from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, speaks
+from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, replies_in
 from ussd_server.api.requests import services
 
 _LOOPBACK_NAMES = {"127.0.0.1", "::1", "localhost"}
@@ -62,21 +62,21 @@ def show_start() -> BaseResponse:
 
 
 @openapi.get("/openapi.json")
-@speaks("application/json")
+@replies_in("application/json")
 def show_api_document() -> Response:
     """This API as an OpenAPI 3.1 document."""
     return Response(_document(_app()), mimetype="application/json")
 
 
 @openapi.get("/menu.schema.json")
-@speaks("application/schema+json")
+@replies_in("application/schema+json")
 def show_menu_schema() -> Response:
     """The JSON Schema of a menu document, for editors."""
     return Response(orjson.dumps(services().menus.schema()), mimetype="application/schema+json")
 
 
 @openapi.get("/docs")
-@speaks("text/html")
+@replies_in("text/html")
 def show_docs() -> Response:
     """This API as a page to read, search and try. It loads nothing from another host."""
     scripts = [_script("scalar.js"), _script("docs.js")]

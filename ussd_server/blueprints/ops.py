@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, speaks
+from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, replies_in
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.metrics import count_requests
@@ -35,7 +35,7 @@ def show_readiness(_: RequestContext) -> Readiness:
 
 
 @ops.get("/metrics")
-@speaks("text/plain")
+@replies_in("text/plain")
 def show_metrics() -> Response:
     """What all web processes counted, and what waits and works now, in the text format of Prometheus."""
     count_requests()

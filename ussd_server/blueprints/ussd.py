@@ -5,7 +5,14 @@ from __future__ import annotations
 from flask import Response, request
 
 from schemas.ussd import BeginSessionBody, EnterTextBody, ListSessionsQuery
-from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, allow_anyone, authenticate_api_key, created, speaks
+from ussd_server.api.endpoints import (
+    ApiBlueprint,
+    EndpointReply,
+    allow_anyone,
+    authenticate_api_key,
+    created,
+    replies_in,
+)
 from ussd_server.api.requests import current_request, services
 from ussd_server.api.trusted_proxies import UNREADABLE
 from ussd_server.context import RequestContext
@@ -74,7 +81,7 @@ def end_session(session_id: str, context: RequestContext) -> SessionView:
 
 
 @gateways.route("/ussd/<adapter>/<channel_secret>", methods=["GET", "POST"])
-@speaks("text/plain", "application/json")
+@replies_in("text/plain", "application/json")
 def take_step(adapter: str, channel_secret: str) -> Response:
     """Answer a step: 404 for an unknown path, else 200 with a screen."""
     if UNREADABLE in request.environ:
@@ -85,7 +92,7 @@ def take_step(adapter: str, channel_secret: str) -> Response:
 
 
 @gateways.route("/ussd/<adapter>/<channel_secret>/events", methods=["POST"])
-@speaks("text/plain")
+@replies_in("text/plain")
 def take_report(adapter: str, channel_secret: str) -> Response:
     """Record a gateway's report on an ended session."""
     services().gateways.record_end(adapter, channel_secret, _gateway_request())

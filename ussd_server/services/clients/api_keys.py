@@ -21,9 +21,9 @@ from ussd_server.services.clients.keys.fields import BAD_BODY, columns_of, joine
 from ussd_server.services.clients.keys.reader import (
     ApiKeyReader,
     add_reader,
+    ids_not_read_yet,
     key_of_any_client,
     may_read_secret,
-    ids_not_read_yet,
 )
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.roles import OPERATOR, may_give, widest_scopes
