@@ -199,7 +199,7 @@ class IncomingBook:
         return transaction_id
 
     def book_as_collection(self, row: IncomingPayment, collection: Transaction | None) -> bool:
-        """Book a payment by the collection that has its receipt, if that succeeded with the same amount; return whether.
+        """Book a payment as the collection with its receipt, if that succeeded with the same amount; return whether.
 
         Providers also report the payments that were requested here.
         """
