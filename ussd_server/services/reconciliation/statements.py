@@ -68,64 +68,23 @@ class ProviderStatementService:
         if request.covers is not None:
             coverage.require_statable(request.covers, now)
             names = require_two_names(request.by, request.second)
-        reader = self.reader_of(request.provider, request.reading)
+        comparison = _Comparison(request, self.reader_of(request.provider, request.reading))
         digest = _digest_of(request.source)
-        matcher = Matcher(request.provider, reader.dates)
-        comparison = _Comparison(request, reader, matcher)
-        found = _ResultsFile()
-        counts: Counter[messages.Verdict] = Counter()
-        differing_lines = 0
-        try:
-            for compared in comparison.results():
-                counts[compared.verdict] += 1
-                request.on_line(compared)
-                if compared.is_difference:
-                    found.append(Match(compared))
-                    differing_lines += compared.line is not None
-        except SpreadsheetError as error:
-            raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
-        period, broken = reader.period(), comparison.balance.first_break
+        comparison.run()
         known_id = imports.stored_id(request.provider, digest)
-        statement = ProviderStatement(
-            id=known_id or new_id(now),
-            provider=request.provider,
-            digest=digest,
-            file_name=request.file_name[-_LONGEST_NAME:],
-            first_at=period.first,
-            last_at=period.last,
-            counts=dict(counts),
-            difference_count=found.count,
-            ours_cents=matcher.ours_cents,
-            theirs_cents=matcher.theirs_cents,
-            imported_at=now,
-        )
-        doubts = []
-        if known_id is None and (found.count > _MOST_DIFFERENCES or differing_lines * 2 > reader.count):
-            doubts.append(
-                f"{statement.file_name} looks like the wrong file: {_counted(found.count, 'difference')} in "
-                f"{_counted(reader.count, 'line')}."
-            )
-        if known_id is None and broken is not None:
-            doubts.append(_sentence_of_break(broken))
-        doubt = " ".join(doubts) or None
-        is_stored = known_id is not None
-        is_wanted = not request.is_dry_run and (doubt is None or request.is_confirmed)
-        if is_wanted:
+        statement = comparison.statement(known_id or new_id(now), digest, now)
+        doubt = None if known_id else comparison.doubt(statement.file_name)
+        is_repeat = is_stored = known_id is not None
+        if not request.is_dry_run and (doubt is None or request.is_confirmed):
             lines = ImportedLines(comparison.days.parts(), comparison.coverages(statement))
-            is_new = imports.store(statement, lines, _lines_of(found), context)
-            known_id = None if is_new else statement.id
+            is_repeat = not imports.store(statement, lines, comparison.differences(), context)
             is_stored = True
             if request.covers is not None:
                 imports.state_coverage(statement, request.covers, names, context, now)
-                missing = (each for each in _lines_of(found) if each.verdict is messages.Verdict.NOT_THEIRS)
+                missing = (each for each in comparison.differences() if each.verdict is messages.Verdict.NOT_THEIRS)
                 imports.add_missing(statement.id, statement.provider, missing, now)
         return messages.Reconciliation(
-            _view(statement),
-            is_stored,
-            is_repeat=known_id is not None,
-            balance=broken,
-            doubt=doubt,
-            differences=lambda: _lines_of(found),
+            _view(statement), is_stored, is_repeat, comparison.balance.first_break, doubt, comparison.differences
         )
 
     def cover(self, request: messages.CoverDays, context: RequestContext) -> messages.ProviderStatementView:
@@ -241,12 +200,60 @@ def _layouts_of(provider: str) -> Layouts:
 class _Comparison:
     """Compares one file, and takes from its lines what they say of days and of the running balance."""
 
-    def __init__(self, request: messages.ReconcileStatement, reader: StatementReader, matcher: Matcher) -> None:
-        self._request, self._reader, self._matcher = request, reader, matcher
+    def __init__(self, request: messages.ReconcileStatement, reader: StatementReader) -> None:
+        self._request, self._reader, self._matcher = request, reader, Matcher(request.provider, reader.dates)
         self.balance, self.days = RunningBalance(), PackedDays()
         self._first, self._last = _LATEST, _EARLIEST
+        self._counts: Counter[messages.Verdict] = Counter()
+        self._differences, self._differing_lines = _ResultsFile(), 0
 
-    def results(self) -> Iterator[messages.ComparedLine]:
+    def run(self) -> None:
+        """Compare the file. Raises INVALID_REQUEST with one sentence for a file that cannot be read."""
+        try:
+            for compared in self._results():
+                self._counts[compared.verdict] += 1
+                self._request.on_line(compared)
+                if compared.is_difference:
+                    self._differences.append(Match(compared))
+                    self._differing_lines += compared.line is not None
+        except SpreadsheetError as error:
+            raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
+
+    def differences(self) -> Iterator[messages.ComparedLine]:
+        """Yield the differences, in the order of the file."""
+        return (match.compared for match in self._differences.read())
+
+    def statement(self, statement_id: str, digest: str, now: datetime) -> ProviderStatement:
+        """The row of the compared file, which is not stored."""
+        period = self._reader.period()
+        return ProviderStatement(
+            id=statement_id,
+            provider=self._request.provider,
+            digest=digest,
+            file_name=self._request.file_name[-_LONGEST_NAME:],
+            first_at=period.first,
+            last_at=period.last,
+            counts=dict(self._counts),
+            difference_count=self._differences.count,
+            ours_cents=self._matcher.ours_cents,
+            theirs_cents=self._matcher.theirs_cents,
+            imported_at=now,
+        )
+
+    def doubt(self, file_name: str) -> str | None:
+        """Why the file is probably the wrong one, or incomplete; None for a file without such signs."""
+        doubts = []
+        count, line_count = self._differences.count, self._reader.count
+        if count > _MOST_DIFFERENCES or self._differing_lines * 2 > line_count:
+            doubts.append(
+                f"{file_name} looks like the wrong file: {_counted(count, 'difference')} in "
+                f"{_counted(line_count, 'line')}."
+            )
+        if self.balance.first_break is not None:
+            doubts.append(_sentence_of_break(self.balance.first_break))
+        return " ".join(doubts) or None
+
+    def _results(self) -> Iterator[messages.ComparedLine]:
         """Yield the result of every line, and then of every transaction that the statement lacks."""
         matches = _ResultsFile()
         for lines in chunked(self._reader.lines(self._request.source), _BATCH):
@@ -287,10 +294,6 @@ class _Comparison:
             )
         )
         return compared
-
-
-def _lines_of(found: _ResultsFile) -> Iterator[messages.ComparedLine]:
-    return (match.compared for match in found.read())
 
 
 def _moment(written: str | None) -> datetime | None:
