@@ -237,7 +237,9 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
     is_refused = status >= HTTPStatus.BAD_REQUEST
     if method == "GET" and not is_refused:
         return
-    made = response.headers.get("Location", "").rpartition("/")[2] or next(iter((given.view_args or {}).values()), "")
+    created_id = response.headers.get("Location", "").rpartition("/")[2] or next(
+        iter((given.view_args or {}).values()), ""
+    )
     recorder.note(
         LoggedRequest(
             request_id=current.request_id,
@@ -253,7 +255,7 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
             took_ms=took_ms,
             address=current.address,
             # A path may hold anything until the request is accepted.
-            object_id=made if is_id(made) or (made and not is_refused) else None,
+            object_id=created_id if is_id(created_id) or (created_id and not is_refused) else None,
             body=logged_body(given, route.takes) if is_refused else None,
         )
     )

@@ -239,10 +239,10 @@ def _path_parameters(rule: Rule) -> list[dict[str, Any]]:
 
 
 def _successes(rule: Rule, route: endpoints.EndpointSpec, refer: _Refer) -> dict[str, Any]:
-    found = {str(route.status): route.message}
+    messages = {str(route.status): route.message}
     may_repeat = route.idempotent or Code.IDEMPOTENCY_KEY_REUSED in route.refuses
     if may_repeat:
-        found["200"] = "It was recorded before; this is its present state"
+        messages["200"] = "It was recorded before; this is its present state"
     more = _LIMIT_HEADERS if route.authenticate is endpoints.authenticate_api_key else []
     shape = {"schema": _reply(rule, route.reply_type, refer)}
     also = {media_type: {"schema": {"type": "string"}} for media_type in route.also}
@@ -257,7 +257,7 @@ def _successes(rule: Rule, route: endpoints.EndpointSpec, refer: _Refer) -> dict
             ),
             "content": {"application/json": shape | reply_example(_name(rule), status)} | also,
         }
-        for status, message in found.items()
+        for status, message in messages.items()
     }
 
 

@@ -235,7 +235,7 @@ def _ask_for_fresh_code(context: RequestContext) -> Response | None:
 def error_page(error: ServiceError) -> Response:
     """The page that shows `error`, in the layout of the person who signed in, if there is one."""
     title, advice = _ADVICE.get(error.code.http_status, (marked("This did not work"), ""))
-    shown = render_template(
+    page = render_template(
         "console/error.html",
         layout="console/layout.html" if g.get("person") else "console/bare.html",
         title=title,
@@ -244,7 +244,7 @@ def error_page(error: ServiceError) -> Response:
         status=error.code.http_status,
         request_id=current_request().request_id,
     )
-    return Response(shown, status=error.code.http_status)
+    return Response(page, status=error.code.http_status)
 
 
 @console.get("/static/<version>/<path:name>")

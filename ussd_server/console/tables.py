@@ -216,16 +216,16 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
 
     A CSV file has this page, or with `all=1` the whole list, which is read while it is sent.
     """
-    wanted = request.args.get("format")
-    if wanted:
+    file_format = request.args.get("format")
+    if file_format:
         # Programs read files: their words are the same for every person.
         use_language(ENGLISH)
-    if wanted == "json":
+    if file_format == "json":
         items = [{column.name: column.written(row) for column in table.file_columns} for row in table.rows]
         response = Response(
             orjson.dumps({"items": items, "next_cursor": table.next_cursor}), mimetype="application/json"
         )
-    elif wanted == "csv":
+    elif file_format == "csv":
         is_whole = request.args.get("all") == "1"
         rows = (
             [column.written(row) for column in table.file_columns]
@@ -240,7 +240,7 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
     else:
         return Response(render_template(template, table=table, **shown))
     if table.next_cursor:
-        response.headers["Link"] = f'<{link_to_table(cursor=table.next_cursor, format=wanted)}>; rel="next"'
+        response.headers["Link"] = f'<{link_to_table(cursor=table.next_cursor, format=file_format)}>; rel="next"'
     return response
 
 

@@ -67,19 +67,19 @@ def keep_days_of_requests(oldest: date, today: date, newest: date) -> None:
 
     Raises OperationalError when the table stays locked.
     """
-    wanted = {today + timedelta(days=days) for days in range((newest - today).days + 1)}
-    found = days_of_requests()
-    if not is_postgres() or (wanted.issubset(found) and found[0] >= oldest):
+    days_to_keep = {today + timedelta(days=days) for days in range((newest - today).days + 1)}
+    existing_days = days_of_requests()
+    if not is_postgres() or (days_to_keep.issubset(existing_days) and existing_days[0] >= oldest):
         return
     with unit_of_work():
         database.execute_sql(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}")
         database.execute_sql("LOCK TABLE api_requests IN ACCESS EXCLUSIVE MODE")
         # Another worker may have changed them before this one had the lock.
-        found = days_of_requests()
-        for day in found:
+        existing_days = days_of_requests()
+        for day in existing_days:
             if day < oldest:
                 database.execute_sql(f"DROP TABLE {_part(day)}")
-        for day in sorted(wanted.difference(found)):
+        for day in sorted(days_to_keep.difference(existing_days)):
             begin, end = _floor(day), _floor(day + timedelta(days=1))
             for statement in _ADD_DAY.format(part=_part(day), begin=begin, end=end).split(";"):
                 database.execute_sql(statement)

@@ -43,19 +43,19 @@ def schema_differences() -> list[Difference]:
     therefore needs the right to create one, and must not be made within a transaction that only reads.
     """
     steps = migrations()
-    found = [Difference("", f"lacks the migration {step.name}") for step in steps if not step.applied]
-    found += [
+    differences = [Difference("", f"lacks the migration {step.name}") for step in steps if not step.applied]
+    differences += [
         Difference("", f"has the migration {step.name}, unknown to this version") for step in steps if not step.path
     ]
-    if found:
-        return found
+    if differences:
+        return differences
     expected = _expected(tuple(step.name for step in steps), is_postgres())
     if not is_postgres():
         return sorted(set(_compared(expected, _read_sqlite(database))))
     (role,) = database.execute_sql("SELECT current_setting('session_replication_role')").fetchone()
     if role != "origin":
-        found.append(Difference("", f"runs no triggers, because session_replication_role is {role}"))
-    return found + sorted(set(_compared(expected, _read_postgres())))
+        differences.append(Difference("", f"runs no triggers, because session_replication_role is {role}"))
+    return differences + sorted(set(_compared(expected, _read_postgres())))
 
 
 @cache

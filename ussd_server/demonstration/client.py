@@ -82,7 +82,7 @@ def _prepare(services: Services, base_url: str) -> Demonstration:
     service_code = _service_code(services, known, context)
     _menu(services, service_code, context)
     services.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, "demonstration"), context)
-    made = Demonstration(
+    demonstration = Demonstration(
         base_url=base_url,
         email=_EMAIL,
         password=_password(services, _EMAIL, "owner", known.get("password"), context),
@@ -100,8 +100,8 @@ def _prepare(services: Services, base_url: str) -> Demonstration:
         service_code=service_code,
         gateway_path=_gateway_path(services, context),
     )
-    write_private(path, asdict(made))
-    return made
+    write_private(path, asdict(demonstration))
+    return demonstration
 
 
 def _client(services: Services) -> str:

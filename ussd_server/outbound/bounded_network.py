@@ -135,17 +135,17 @@ class BoundedBackend(httpcore2.NetworkBackend):
 
     def _resolve_in_time(self, host: str, port: int) -> list[str]:
         """The system's resolver has no timeout, so it runs in its own thread, which is abandoned when late."""
-        found: list[str] = []
+        addresses: list[str] = []
 
         def resolve() -> None:
             try:
-                found.extend(self._resolve(host, port))
+                addresses.extend(self._resolve(host, port))
             except (OSError, UnicodeError):
-                found.clear()
+                addresses.clear()
 
         thread = threading.Thread(target=resolve, name="resolver", daemon=True)
         thread.start()
         thread.join(min(self._progress.remaining(), CONNECT_SECONDS))
-        if thread.is_alive() or not found:
+        if thread.is_alive() or not addresses:
             raise NameNotFoundError()
-        return list(found)
+        return list(addresses)

@@ -126,19 +126,19 @@ class _Lines:
 
     def __next__(self) -> str:
         try:
-            read = self._text.readline(_MOST_LINE_CHARACTERS)
+            line = self._text.readline(_MOST_LINE_CHARACTERS)
         except UnicodeDecodeError:
             raise SpreadsheetError(
                 "the text is not UTF-16 to its end; is the file whole?", line=self.number + 1
             ) from None
-        if not read:
+        if not line:
             raise StopIteration
         self.number += 1
-        if len(read) == _MOST_LINE_CHARACTERS:
+        if len(line) == _MOST_LINE_CHARACTERS:
             raise SpreadsheetError(f"the line is longer than {_MOST_LINE_CHARACTERS:,} characters.", line=self.number)
         let_others_run()
-        self.ends_with_break = read.endswith(("\n", "\r"))
-        return read
+        self.ends_with_break = line.endswith(("\n", "\r"))
+        return line
 
 
 def _check(line: int, texts: tuple[str, ...], count: int, bounds: FileBounds) -> None:

@@ -113,21 +113,21 @@ def _import_row(row: Row) -> ImportedRow:
         outcome = "unchanged"
     else:
         raise ValueError(f"id: The client {name} has the id {client.client_id}.")
-    made = {"client": client.name, "client_id": client.client_id}
+    values = {"client": client.name, "client_id": client.client_id}
     if "email" not in row:
-        return ImportedRow(outcome, made)
+        return ImportedRow(outcome, values)
     email, role, password = text_of(row, "email").lower(), text_of(row, "role", "owner"), text_of(row, "password")
-    made["email"] = email
+    values["email"] = email
     user = _find(lambda: services().clients.find_user(email, context))
     if user is None:
         chosen = password or new_password()
         services().clients.create_user(CreateUser(client.client_id, email, role, chosen), context)
-        return ImportedRow("created", made if password else {**made, "password": chosen})
+        return ImportedRow("created", values if password else {**values, "password": chosen})
     if (user.client_id, user.role) != (client.client_id, role):
         raise ValueError(f"email: {email} belongs to another client or has another role.")
     if password and not services().clients.has_password(email, password, context):
         raise ValueError(f"password: {email} has another one; `ussd-server users password` changes it.")
-    return ImportedRow(outcome, made)
+    return ImportedRow(outcome, values)
 
 
 def _find(look: Callable[[], Found]) -> Found | None:

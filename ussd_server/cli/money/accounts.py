@@ -55,21 +55,21 @@ def statement(client: str, account: str, from_at: datetime | None, to_at: dateti
         for part in services().statements.csv(period, context).parts:
             click.echo(part, nl=False)
         return
-    found = services().statements.stream(period, context)
+    account_statement = services().statements.stream(period, context)
     if wants_json():
-        lines = list(map(writer(StatementLine), found.lines))
-        balances = (found.opening_balance_cents, found.closing_balance_cents)
+        lines = list(map(writer(StatementLine), account_statement.lines))
+        balances = (account_statement.opening_balance_cents, account_statement.closing_balance_cents)
         opening, closing = map(shillings, balances)
         show({"opening_balance": opening, "closing_balance": closing, "items": lines}, "")
         return
-    click.echo(f"Opening balance {written_amount(found.opening_balance_cents)}")
-    for line in found.lines:
+    click.echo(f"Opening balance {written_amount(account_statement.opening_balance_cents)}")
+    for line in account_statement.lines:
         cents = line.credit_cents if line.debit_cents is None else -line.debit_cents
         click.echo(
             f"{line.at}  {line.kind:<12}  {written_amount(cents or 0):>20}  "
             f"{written_amount(line.balance_cents):>20}  {line.reference}"
         )
-    click.echo(f"Closing balance {written_amount(found.closing_balance_cents)}")
+    click.echo(f"Closing balance {written_amount(account_statement.closing_balance_cents)}")
 
 
 @accounts.command(name="list", example="--client acme")

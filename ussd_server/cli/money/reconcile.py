@@ -159,20 +159,20 @@ def review() -> None:
 @click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
 def list_(statement_id: str | None, shows_all: bool) -> None:
     """Show the differences whose review is open, newest first."""
-    found: list[messages.DifferenceView] = []
+    differences: list[messages.DifferenceView] = []
     cursor = None
     while True:
         wanted = messages.ListDifferences(statement_id, cursor=cursor, limit=_PAGE)
         page = services().differences.list(wanted, operator_context())
-        found += page.items
+        differences += page.items
         cursor = page.next_cursor
-        if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not wants_json()):
+        if cursor is None or (len(differences) > _MOST_SHOWN and not shows_all and not wants_json()):
             break
-    shown = found if shows_all else found[:_MOST_SHOWN]
+    shown = differences if shows_all else differences[:_MOST_SHOWN]
     sentence = "\n".join(map(_sentence_of_review, shown)) or "No difference waits for a review."
-    if len(found) > len(shown):
+    if len(differences) > len(shown):
         sentence += "\nThere are more; --all shows them."
-    show({"items": [_plain_difference(each) for each in found]}, sentence)
+    show({"items": [_plain_difference(each) for each in differences]}, sentence)
 
 
 @review.command(example=f"{EXAMPLE_ID} --reason 'Known' --by Ann")
@@ -264,14 +264,14 @@ def _print_json(result: messages.Reconciliation) -> None:
 
 
 def _print_sentences(result: messages.Reconciliation, most: int | None) -> None:
-    seen = result.statement
+    view = result.statement
     for each in islice(result.differences(), most):
         click.echo(_sentence(each))
-    if most is not None and seen.difference_count > most:
-        click.echo(f"and {seen.difference_count - most:,} more differences; --all shows them")
+    if most is not None and view.difference_count > most:
+        click.echo(f"and {view.difference_count - most:,} more differences; --all shows them")
     click.echo(
-        f"{seen.provider}, {seen.first_at:%Y-%m-%d %H:%M} to {seen.last_at:%Y-%m-%d %H:%M} UTC: "
-        + ", ".join(f"{count} {verdict}" for verdict, count in sorted(seen.lines.items()))
+        f"{view.provider}, {view.first_at:%Y-%m-%d %H:%M} to {view.last_at:%Y-%m-%d %H:%M} UTC: "
+        + ", ".join(f"{count} {verdict}" for verdict, count in sorted(view.lines.items()))
     )
     click.echo(", ".join(f"{name} {written_amount(cents)}" for name, cents in _sums(result).items()))
     if result.balance is not None:
@@ -283,7 +283,7 @@ def _print_sentences(result: messages.Reconciliation, most: int | None) -> None:
         needs = f"{result.doubt} Storing it needs --yes." if result.doubt else ""
         click.echo(f"This was a dry run; nothing was stored. {needs}".rstrip())
     if result.is_stored:
-        click.echo(f"Statement {seen.statement_id}")
+        click.echo(f"Statement {view.statement_id}")
 
 
 def _sums(result: messages.Reconciliation) -> dict[str, int]:

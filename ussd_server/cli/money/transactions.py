@@ -106,16 +106,16 @@ def _detail(change: TransactionChange) -> str:
 
 
 def _details(item: ReviewHistory) -> str:
-    seen = item.transaction
+    view = item.transaction
     lines = [
-        f"{seen.transaction_id}  {seen.type} of {written_amount(seen.amount_cents)}, {seen.status}",
-        *([seen.explanation] if seen.explanation else []),
-        f"client {item.client_id}, reference {seen.reference}",
-        f"{seen.provider or 'no provider'}, our name there {seen.provider_reference}, "
-        f"their number {seen.provider_transaction_id}",
+        f"{view.transaction_id}  {view.type} of {written_amount(view.amount_cents)}, {view.status}",
+        *([view.explanation] if view.explanation else []),
+        f"client {item.client_id}, reference {view.reference}",
+        f"{view.provider or 'no provider'}, our name there {view.provider_reference}, "
+        f"their number {view.provider_transaction_id}",
         *(
             f"  {change.created_at:%Y-%m-%d %H:%M:%S}  {change.status:<10}  {change.source:<8}  {_detail(change)}"
-            for change in seen.events
+            for change in view.events
         ),
     ]
     if item.reason is not None:

@@ -35,7 +35,7 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool) -> None:
     transfers, and of the rest what began since 31 days before the last full check.
     """
     rows: Counter[str] = Counter()
-    found: list[Violation] = []
+    violations: list[Violation] = []
     number, is_whole, since = 0, mark is None, None
     try:
         with progress("rows") as show_rows:
@@ -43,7 +43,7 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool) -> None:
             for checked in check_ranges(mark, batch, services().clock.now(), services().runtime.vault, since):
                 rows[checked.part] += checked.rows
                 show_rows(rows.total())
-                found += checked.violations[: _MOST_IN_JSON - len(found)]
+                violations += checked.violations[: _MOST_IN_JSON - len(violations)]
                 number += len(checked.violations)
                 if not wants_json():
                     for violation in checked.violations:
@@ -52,7 +52,7 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool) -> None:
                 ranges = ranges and ranges - 1
                 if ranges == 0:
                     break
-            checked_rows = BoundedCheck(dict(rows), tuple(map(str, found)), mark)
+            checked_rows = BoundedCheck(dict(rows), tuple(map(str, violations)), mark)
             keep_check(checked_rows, services().clock.now(), is_whole=is_whole, since=since)
     except MarkError as refusal:
         raise click.BadParameter(str(refusal), param_hint="--from") from None
@@ -63,7 +63,7 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool) -> None:
     result = {
         "ok": not number,
         "rows": rows,
-        "violations": list(map(asdict, found)),
+        "violations": list(map(asdict, violations)),
         "number": number,
         "mark": mark,
         "since": since,

@@ -66,17 +66,17 @@ def _comparisons(
     They are two entries without a screen between them: in the rules of the second, in the routers after it, and in the
     conditions of the menu after it.
     """
-    found: dict[tuple[str, str], set[str]] = {}
+    comparisons: dict[tuple[str, str], set[str]] = {}
     for first in inputs:
         for second in inputs:
             if second.name not in after[first.name] or second.var == first.var:
                 continue
-            found.setdefault((first.var, second.name), set()).add(second.var)
+            comparisons.setdefault((first.var, second.name), set()).add(second.var)
             for name in after[second.name]:
                 if isinstance(document.nodes[name], nodes.RouterNode | nodes.MenuNode):
-                    found.setdefault((first.var, name), set()).add(second.var)
-                    found.setdefault((second.var, name), set()).add(first.var)
-    return found
+                    comparisons.setdefault((first.var, name), set()).add(second.var)
+                    comparisons.setdefault((second.var, name), set()).add(first.var)
+    return comparisons
 
 
 def _only_compares(part: LocalizedText | Template | Expression, secret: Name, others: set[str]) -> bool:

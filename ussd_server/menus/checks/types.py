@@ -78,18 +78,18 @@ def find_wrong_types(document: Document, work: WorkBudget) -> Iterator[Finding]:
     """Find expressions that never have a value of the type that their place needs."""
     for name, node in document.nodes.items():
         for path, expression in expressions(node):
-            wanted = _wanted(document, node, path)
+            expected = _wanted(document, node, path)
             values = _values(document, node, expression)
-            if wanted is None or values is None:
+            if expected is None or values is None:
                 continue
-            fits = wanted.fits if expression.names else wanted.fits_constant
+            fits = expected.fits if expression.names else expected.fits_constant
             for value in values:
                 work.spend(1)
                 if fits(value):
                     break
             else:
                 types = "".join(f"; {each}" for each in _declared(document, expression))
-                message = f"`{'.'.join(path)}` needs {wanted.words}, and `{expression.source}` never is one{types}"
+                message = f"`{'.'.join(path)}` needs {expected.words}, and `{expression.source}` never is one{types}"
                 yield error("type", message, name, path)
 
 

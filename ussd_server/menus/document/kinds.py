@@ -58,7 +58,7 @@ class DeclaredField(NamedTuple):
 def _declared(kind: Any) -> tuple[DeclaredField, ...]:
     """Return the fields of a class that a document has, in their order."""
     defaults = inspect.signature(kind).parameters
-    found = []
+    declared_fields = []
     for attribute, hint in get_type_hints(kind, include_extras=True).items():
         about = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         read_as = next((each for each in about if isinstance(each, Kind)), None)
@@ -66,8 +66,8 @@ def _declared(kind: Any) -> tuple[DeclaredField, ...]:
             name = next((each.name for each in about if isinstance(each, Key)), attribute)
             meaning = next(each for each in about if isinstance(each, str))
             has_default = defaults[attribute].default is not inspect.Parameter.empty
-            found.append(DeclaredField(name, attribute, read_as, meaning, has_default))
-    return tuple(found)
+            declared_fields.append(DeclaredField(name, attribute, read_as, meaning, has_default))
+    return tuple(declared_fields)
 
 
 declared: Callable[[Any], tuple[DeclaredField, ...]] = cache(_declared)
@@ -227,16 +227,16 @@ def _items(fields: DocumentFields, name: str) -> Expression:
     raw, reading = fields.value(name), fields.reading
     widths: Mapping[Name, str] = {}
     if isinstance(raw, list | tuple):
-        read, widths = constant(list(raw)), _literal_widths(fields, name, raw)
+        items, widths = constant(list(raw)), _literal_widths(fields, name, raw)
     else:
-        read = fields.expression(name)
-        declared = [reading.variables.get(each.name) for each in read.names if each.scope == "vars"]
+        items = fields.expression(name)
+        declared = [reading.variables.get(each.name) for each in items.names if each.scope == "vars"]
         if len(declared) != 1 or declared[0] is None or declared[0].type != "list":
             fields.refuse(f"`{name}` has to be a list, or `vars.x` with a variable of type list", at=name)
         else:
             widths = {Name("item", each): variable.widest for each, variable in declared[0].fields.items()}
     fields.reading = replace(reading, widest={**reading.widest, **widths})
-    return read
+    return items
 
 
 def _literal_widths(fields: DocumentFields, name: str, items: list[Any] | tuple[Any, ...]) -> dict[Name, str]:

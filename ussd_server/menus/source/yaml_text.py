@@ -163,7 +163,7 @@ class _Reader:
         return self._object(path) if isinstance(event, MappingStartEvent) else self._list(path)
 
     def _object(self, path: Path) -> dict[str, Any]:
-        read: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         while not isinstance(event := self._next(), MappingEndEvent):
             place = _place(event.start_mark)
             _refuse_references(event, place)
@@ -172,11 +172,11 @@ class _Reader:
             name = _written(event, place)
             if name == "<<" and event.style is None:
                 raise SourceError("Merge keys (`<<`) are not allowed; write the fields out", place)
-            if name in read:
+            if name in members:
                 raise SourceError(f"The name `{name[:64]}` is given twice in one object", place)
             self.places.names[*path, name] = place
-            read[name] = self._value(self._next(), (*path, name))
-        return read
+            members[name] = self._value(self._next(), (*path, name))
+        return members
 
     def _list(self, path: Path) -> list[Any]:
         read: list[Any] = []

@@ -106,16 +106,16 @@ def script_of(walked: Walk, name: str) -> dict[str, Any]:
 
 
 def _steps(screens: Sequence[WalkScreen]) -> Iterator[dict[str, Any]]:
-    for number, seen in enumerate(screens):
+    for number, screen in enumerate(screens):
         step: dict[str, Any] = {}
-        match seen.act.kind:
+        match screen.act.kind:
             case "retry" | "redial" as act:
                 step[act] = True
             case _ if number:
                 asked = screens[number - 1].secret
-                step["send"] = to_fill_in(asked) if asked else seen.act.text
-        line = next((line for line in seen.text.split("\n") if line.strip()), "")
-        yield {**step, "expect": line, "end": seen.ends}
+                step["send"] = to_fill_in(asked) if asked else screen.act.text
+        line = next((line for line in screen.text.split("\n") if line.strip()), "")
+        yield {**step, "expect": line, "end": screen.ends}
 
 
 def seen_screen(
@@ -124,7 +124,7 @@ def seen_screen(
     """Return what a designer wants to know about a screen. `state` is None when the session is over."""
     budget = document.budget_for(network).narrowed(channel.budget)
     size = measure(screen.text)
-    seen = WalkScreen(
+    walk_screen = WalkScreen(
         act=act,
         text=screen.text,
         ends=screen.ends,
@@ -138,9 +138,9 @@ def seen_screen(
         variables={} if state is None else dict(state.variables),
     )
     if state is None or screen.ends:
-        return seen
+        return walk_screen
     secret = _name_of(document, state) if asks_secret(document, state) else ""
-    return replace(seen, keys=next_keys(document, state, channel), secret=secret)
+    return replace(walk_screen, keys=next_keys(document, state, channel), secret=secret)
 
 
 def _name_of(document: Document, state: State) -> str:

@@ -105,7 +105,7 @@ class BankSettlementService:
         context.require_operator()
         by, until = require_name(request.by), self._end_of(request.day)
         self._creator.gate.require_open()
-        made = []
+        settlements = []
         for client in [row.client for row in _confirmed_accounts()]:
             with unit_of_work():
                 lock_accounts(client.id, {MAIN_ACCOUNT})
@@ -117,8 +117,8 @@ class BankSettlementService:
                 cents = self._due_cents(account, until)
                 if cents > 0:
                     self._require_signed(client.id)
-                    made.append(self._reserve(_due(account, client, cents), by, context))
-        return tuple(made)
+                    settlements.append(self._reserve(_due(account, client, cents), by, context))
+        return tuple(settlements)
 
     def waiting(self, context: RequestContext) -> tuple[DueSettlement, ...]:
         """The settlements that the bank may pay, oldest first. SERVICE_UNAVAILABLE while money is held.

@@ -72,17 +72,17 @@ class SystemService:
         """Check the books for five seconds, from the beginning or after `mark`. INVALID_REQUEST for a wrong mark."""
         context.require_operator()
         is_whole, until = mark is None, time.monotonic() + _CHECK_SECONDS
-        rows, found = Counter[str](), list[str]()
+        rows, violations = Counter[str](), list[str]()
         try:
             for checked in check_ranges(mark, _ROWS_IN_A_RANGE, self._clock.now(), self._vault):
                 rows[checked.part] += checked.rows
-                found += map(str, checked.violations[: MOST_VIOLATIONS - len(found)])
+                violations += map(str, checked.violations[: MOST_VIOLATIONS - len(violations)])
                 mark = checked.mark
                 if time.monotonic() > until:
                     break
         except MarkError:
             raise ServiceError(Code.INVALID_REQUEST, "Begin the check anew.") from None
-        outcome, now = BoundedCheck(dict(rows), tuple(found), mark), self._clock.now()
+        outcome, now = BoundedCheck(dict(rows), tuple(violations), mark), self._clock.now()
         write_audit_event("system.checked", context, now, client_id=None)
         keep_check(outcome, now, is_whole=is_whole, operator=context.caller.operator)
         return outcome

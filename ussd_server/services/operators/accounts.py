@@ -164,7 +164,7 @@ class OperatorLoginService:
     def authenticate(self, login_id: str, context: RequestContext) -> SignedInPerson:
         """Return the operator of a login. INVALID_CREDENTIALS (401) for a login that ended, NOT_FOUND as `begin`."""
         self._require_admitted(context)
-        found = (
+        operator = (
             Operator.select(Operator.id, Operator.email, Operator.language)
             .join(OperatorLogin, on=(OperatorLogin.operator_id == Operator.id))
             .where(
@@ -175,10 +175,12 @@ class OperatorLoginService:
             )
             .first()
         )
-        if found is None:
+        if operator is None:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Please sign in again")
-        caller = Caller(CallerKind.OPERATOR, grants=None, user_id=found.id, login_id=login_id, operator=found.email)
-        return SignedInPerson(caller, found.email, "operator", "Operators", language=found.language)
+        caller = Caller(
+            CallerKind.OPERATOR, grants=None, user_id=operator.id, login_id=login_id, operator=operator.email
+        )
+        return SignedInPerson(caller, operator.email, "operator", "Operators", language=operator.language)
 
     def end(self, everywhere: bool, context: RequestContext) -> None:
         """End this login, or every login of the operator."""

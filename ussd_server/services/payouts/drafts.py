@@ -264,15 +264,15 @@ class PayoutDrafts:
 
 def used_references(client_id: str, references: Collection[str]) -> set[str]:
     """The references that transactions of the client have already."""
-    listed, found = list(references), set[str]()
+    listed, used = list(references), set[str]()
     for start in range(0, len(listed), _REFERENCES_AT_ONCE):
         rows = Transaction.select(Transaction.reference).where(
             Transaction.client_id == client_id,
             Transaction.reference.in_(listed[start : start + _REFERENCES_AT_ONCE]),
             Transaction.type != TransactionType.DEPOSIT,
         )
-        found.update(row.reference for row in rows)
-    return found
+        used.update(row.reference for row in rows)
+    return used
 
 
 def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]) -> list[PayoutRow]:

@@ -71,14 +71,14 @@ def item_state(payout: Payout) -> Any:
 
 def _states_of(payouts: Collection[Payout]) -> defaultdict[str, dict[ItemState, StateSum]]:
     """How many rows of each payout are in each state, and their sums, by the payout's id."""
-    found: defaultdict[str, dict[ItemState, StateSum]] = defaultdict(dict)
+    states: defaultdict[str, dict[ItemState, StateSum]] = defaultdict(dict)
     for payout in payouts:
         if payout.invalid_count:
             # What rows with problems would add up to means nothing.
-            found[payout.id][ItemState.INVALID] = StateSum(payout.invalid_count, 0, 0)
+            states[payout.id][ItemState.INVALID] = StateSum(payout.invalid_count, 0, 0)
         if payout.reserved_at is None and payout.ready_count:
             state = ItemState.CANCELLED if payout.status == PayoutStatus.CANCELLED else ItemState.READY
-            found[payout.id][state] = StateSum(payout.ready_count, payout.total_amount_cents, payout.total_fee_cents)
+            states[payout.id][state] = StateSum(payout.ready_count, payout.total_amount_cents, payout.total_fee_cents)
     reserved = [payout.id for payout in payouts if payout.reserved_at is not None]
     if reserved:
         sums: Any = (
@@ -96,8 +96,8 @@ def _states_of(payouts: Collection[Payout]) -> defaultdict[str, dict[ItemState, 
             # Transactions of a reservation that was withdrawn are no rows any more.
             sums = sums.join(PayoutItem, on=(PayoutItem.transaction_id == Transaction.id))
         for payout_id, state, count, amount_cents, fee_cents in sums.tuples():
-            found[str(payout_id)][ItemState(state)] = StateSum(int(count), int(amount_cents), int(fee_cents))
-    return found
+            states[str(payout_id)][ItemState(state)] = StateSum(int(count), int(amount_cents), int(fee_cents))
+    return states
 
 
 _WRITE = writer(PayoutView)
@@ -111,7 +111,7 @@ def payout_view(row: Payout) -> PayoutStates:
 def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
     """Payouts as their client sees them."""
     states = _states_of(rows)
-    given = standing_of([row.id for row in rows])
+    approvals = standing_of([row.id for row in rows])
 
     def count(row: Payout, state: ItemState) -> int:
         return states[row.id][state].count if state in states[row.id] else 0
@@ -125,7 +125,7 @@ def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
             failed_count=count(row, ItemState.FAILED),
             queued_count=count(row, ItemState.QUEUED),
             states=states[row.id],
-            approvals=approval_views(row, given[row.id]),
+            approvals=approval_views(row, approvals[row.id]),
         )
         for row in rows
     )

@@ -166,16 +166,16 @@ def _kept(value: object, longest: int = _LONGEST_KEPT) -> str | None:
 
 
 def _read(row: Row, headings: Headings) -> PayoutRow:
-    read = _read_cells(row, headings)
-    read.metadata = _further(row, headings)
-    if read.is_ready and (whole := _cut_amount(row, headings)) is not None:
-        read.problems.append(
+    item = _read_cells(row, headings)
+    item.metadata = _further(row, headings)
+    if item.is_ready and (whole := _cut_amount(row, headings)) is not None:
+        item.problems.append(
             f"amount: {whole.replace(',', ' and ')} side by side look like {whole}, cut at its comma; "
             "put it in quotation marks, or write .00 behind a small amount."
         )
-    if read.problems:
-        read.sent = row.cells
-    return read
+    if item.problems:
+        item.sent = row.cells
+    return item
 
 
 def _further(row: Row, headings: Headings) -> dict[str, str] | None:
@@ -210,18 +210,18 @@ def _read_cells(row: Row, headings: Headings) -> PayoutRow:
     number, number_problem = _number(cells["phone_number"])
     amount, amount_problem = _amount(cells["amount"])
     values = {name: _text(cells.get(name, "")) for name in ("reference", "description", "name")}
-    read = row_of(row.line, values | {"phone_number": number, "amount": amount})
+    item = row_of(row.line, values | {"phone_number": number, "amount": amount})
     for problem in (number_problem, amount_problem):
         if problem:
             # More helpful than the sentence of the field, because it names the cause.
             name = problem.partition(":")[0]
-            read.problems = [each for each in read.problems if not each.startswith(f"{name}:")] + [problem]
+            item.problems = [each for each in item.problems if not each.startswith(f"{name}:")] + [problem]
     if any(row.cells[headings.width :]):
         # The cells may be shifted, so the other values of the row mean nothing.
-        read.problems = [_CELL_WITHOUT_HEADING]
+        item.problems = [_CELL_WITHOUT_HEADING]
     if cells.get("currency", "UGX").upper() not in ("UGX", ""):
-        read.problems.append("currency: Must be UGX.")
-    return read
+        item.problems.append("currency: Must be UGX.")
+    return item
 
 
 def _number(cell: str) -> tuple[str, str | None]:

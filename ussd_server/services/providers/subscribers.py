@@ -68,8 +68,8 @@ class SubscriberService:
         Raises RATE_LIMIT_EXCEEDED when the client asks for too many numbers that are not kept.
         """
         context.require("transactions:read")
-        found = self._names.kept(phone_number)
-        if found is None:
+        registration = self._names.kept(phone_number)
+        if registration is None:
             decision = self._limiter.hit("subscriber-names", context.client_id)
             if not decision.accepted:
                 raise ServiceError(
@@ -78,5 +78,7 @@ class SubscriberService:
                     retry_after_seconds=decision.retry_after_seconds,
                 )
             with self._permit(context.client_id) as has_permit:
-                found = self._names.query(phone_number, _TIMEOUT_SECONDS) if has_permit else Registration()
-        return Subscriber(phone_number, self._providers.of_number(phone_number), found.name, found.is_registered)
+                registration = self._names.query(phone_number, _TIMEOUT_SECONDS) if has_permit else Registration()
+        return Subscriber(
+            phone_number, self._providers.of_number(phone_number), registration.name, registration.is_registered
+        )

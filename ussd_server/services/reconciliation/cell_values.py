@@ -52,13 +52,13 @@ def read_amount(text: str) -> CellAmount | None:
 # Amounts come again and again.
 @lru_cache(10_000)
 def _read_amount(text: str) -> CellAmount | None:
-    found = _AMOUNT.fullmatch(text)
-    if found is None or bool(found["open"]) != bool(found["close"]):
+    match = _AMOUNT.fullmatch(text)
+    if match is None or bool(match["open"]) != bool(match["close"]):
         return None
-    whole, mark, part = found["whole"], found["mark"], found["part"] or ""
+    whole, mark, part = match["whole"], match["mark"], match["part"] or ""
     cents_part = part.rstrip("0").ljust(2, "0")
-    signs = [sign for sign in (found["open"], found["sign"], found["inner"]) if sign]
-    if (found["before"] and found["after"]) or len(signs) > 1 or (mark == "." and part):
+    signs = [sign for sign in (match["open"], match["sign"], match["inner"]) if sign]
+    if (match["before"] and match["after"]) or len(signs) > 1 or (mark == "." and part):
         return None
     groups = re.split(r"\D", whole)
     shows = doubtful = None
@@ -74,7 +74,7 @@ def _read_amount(text: str) -> CellAmount | None:
         return None
     cents = int("".join(groups)) * 100 + int(cents_part)
     is_negative = bool(signs) and signs[0] != "+"
-    currency = (found["before"] or found["after"] or "").upper()
+    currency = (match["before"] or match["after"] or "").upper()
     return CellAmount(
         -cents if is_negative else cents,
         is_signed=bool(signs),

@@ -58,7 +58,7 @@ class RecoveryService:
     def find(self, request: FindLost, context: RequestContext) -> tuple[LostPayment, ...]:
         """The lost payments of all statements, 10,000 at most. INVALID_REQUEST for a file that cannot be read."""
         context.require_operator()
-        found: list[LostPayment] = []
+        lost_payments: list[LostPayment] = []
         for provider, source in request.statements:
             reader = self._statements.reader_of(provider, request.reading)
             matcher = Matcher(provider, reader.dates)
@@ -72,7 +72,7 @@ class RecoveryService:
                         raise ServiceError(Code.INVALID_REQUEST, "Too many payments are unknown; is it the right file?")
             except SpreadsheetError as error:
                 raise ServiceError(Code.INVALID_REQUEST, f"{provider}: {error}") from None
-            found += [
+            lost_payments += [
                 LostPayment(
                     provider,
                     line.provider_id,
@@ -86,7 +86,7 @@ class RecoveryService:
                 for line, compared in lost
                 if line.at >= request.since
             ]
-        return tuple(found)
+        return tuple(lost_payments)
 
     def book(self, request: BookLost, context: RequestContext) -> tuple[RecoveredPayment, ...]:
         """Book every claim, all or none; the same claims again change nothing.
@@ -135,16 +135,16 @@ class RecoveryService:
             WayIn.RECOVERY, lambda row: audited(row, "transaction.recovered", context, reason, decided_by)
         )
         created = self._creator.create(identity, plan, Source.OPERATOR, within, sending)
-        made = created.transaction
+        transaction = created.transaction
         if original is not None:
             reverse_when_refunded(lock_row(Transaction, original.id), Source.OPERATOR, self._clock.now())
         return RecoveredPayment(
-            made.transaction_id,
+            transaction.transaction_id,
             payment.provider,
             payment.provider_id,
             claim.client,
             claim.reference,
-            made.amount_cents,
+            transaction.amount_cents,
             created.replayed,
         )
 

@@ -79,9 +79,9 @@ def _read_sums(client_id: str | None, days: int, now: datetime) -> PeriodSums:
     given: dict[str, Any] = {name: iso_milliseconds(at) for name, at in moments.items()} | {"most": most}
     given |= {"client_id": client_id} if client_id is not None else {"first_id": new_id_floor(moments["since"])}
     query = _SUMS.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
-    counts, sums, read = Counter[tuple[str, bool]](), Counter[tuple[str, bool]](), 0
+    counts, sums, read_count = Counter[tuple[str, bool]](), Counter[tuple[str, bool]](), 0
     for kind, status, is_present, is_before, count, cents in run_query(query, **given):
-        read += count
+        read_count += count
         if status in SUCCESSFUL and (is_present or is_before):
             counts[kind, bool(is_present)] += count
             sums[kind, bool(is_present)] += int(cents)
@@ -89,17 +89,17 @@ def _read_sums(client_id: str | None, days: int, now: datetime) -> PeriodSums:
         MovedMoney(counts[kind, True], sums[kind, True], sums[kind, False])
         for kind in (TransactionType.COLLECTION, TransactionType.DISBURSEMENT)
     )
-    return PeriodSums(now, days, collected, paid_out, is_complete=read < most)
+    return PeriodSums(now, days, collected, paid_out, is_complete=read_count < most)
 
 
 def _read(client_id: str | None, now: datetime) -> RecentPayments:
     hour = now - timedelta(hours=1)
     in_hour: dict[str, Counter[tuple[bool, float]]] = defaultdict(Counter)
     in_day: dict[str, Counter[tuple[bool, float]]] = defaultdict(Counter)
-    read = 0
+    read_count = 0
     by_hour: Counter[tuple[str, str]] = Counter()
     for provider, kind, status, seconds, bucket, is_in_hour, count, cents in _groups(client_id, now, hour):
-        read += count
+        read_count += count
         if status in SUCCESSFUL:
             by_hour[bucket, kind] += int(cents)
         if provider:
@@ -111,7 +111,7 @@ def _read(client_id: str | None, now: datetime) -> RecentPayments:
     return RecentPayments(
         as_of=now,
         providers=tuple(providers),
-        is_complete=read < MOST_PAYMENTS,
+        is_complete=read_count < MOST_PAYMENTS,
         hours=tuple(_hours(by_hour, now)),
     )
 

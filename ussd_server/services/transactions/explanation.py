@@ -40,38 +40,38 @@ def explain(view: TransactionView, *, is_in_review: bool, is_unsent: bool = Fals
 
 def _arriving(view: TransactionView) -> str:
     """Where the money of a collection is."""
-    said = _said(view)
+    values = _values(view)
     match view.status:
         case TransactionStatus.CREATED:
-            text = gettext("%(amount)s is still with the payer and nothing was sent to %(provider)s yet", **said)
+            text = gettext("%(amount)s is still with the payer and nothing was sent to %(provider)s yet", **values)
         case TransactionStatus.SUBMITTED:
             text = gettext(
                 "The request was sent to %(provider)s %(since)s without an answer so far, and no money has arrived",
-                **said,
+                **values,
             )
         case TransactionStatus.PENDING:
             text = gettext(
                 "%(provider)s accepted the payment %(since)s and waits for the payer to approve it; "
                 "%(amount)s is still with the payer",
-                **said,
+                **values,
             )
         case TransactionStatus.AMBIGUOUS:
             text = gettext(
                 "%(provider)s has not said whether it took %(amount)s from the payer, and none of it has arrived here",
-                **said,
+                **values,
             )
         case TransactionStatus.FAILED:
-            text = gettext("%(failure)s, so %(amount)s stayed with the payer", failure=_failure(view), **said)
+            text = gettext("%(failure)s, so %(amount)s stayed with the payer", failure=_failure(view), **values)
         case TransactionStatus.REVERSED if view.same_money_as and view.refunded_amount_cents < view.amount_cents:
             text = gettext(
                 "The provider reported %(amount)s twice; it counts as transaction %(other)s and was taken back here",
                 other=view.same_money_as,
-                **said,
+                **values,
             )
         case TransactionStatus.REVERSED:
-            text = gettext("%(amount)s was collected and all of it was refunded to the payer", **said)
+            text = gettext("%(amount)s was collected and all of it was refunded to the payer", **values)
         case _:
-            text = gettext("%(amount)s arrived in the %(account)s %(since)s", **said)
+            text = gettext("%(amount)s arrived in the %(account)s %(since)s", **values)
             if view.fee_cents:
                 text += gettext(", less a fee of %(fee)s", fee=written_amount(view.fee_cents))
             text += _although_failed(view)
@@ -83,74 +83,76 @@ def _arriving(view: TransactionView) -> str:
 
 def _leaving(view: TransactionView) -> str:
     """Where the money of a disbursement or a refund is."""
-    said = _said(view)
-    said["receiver"] = gettext("payer") if view.type is TransactionType.REFUND else gettext("payee")
+    values = _values(view)
+    values["receiver"] = gettext("payer") if view.type is TransactionType.REFUND else gettext("payee")
     match view.status:
         case TransactionStatus.CREATED:
             return gettext(
                 "%(amount)s is reserved in the %(account)s and nothing was sent to %(provider)s yet",
-                **said,
+                **values,
             )
         case TransactionStatus.SUBMITTED:
             return gettext(
                 "The request was sent to %(provider)s %(since)s without an answer so far; "
                 "%(amount)s stays reserved in the %(account)s",
-                **said,
+                **values,
             )
         case TransactionStatus.PENDING:
             return gettext(
                 "%(provider)s accepted the payment %(since)s and has not finished it; "
                 "%(amount)s stays reserved in the %(account)s",
-                **said,
+                **values,
             )
         case TransactionStatus.AMBIGUOUS:
             return gettext(
                 "%(provider)s has not said whether the %(receiver)s got %(amount)s, "
                 "which stays reserved in the %(account)s until it does",
-                **said,
+                **values,
             )
         case TransactionStatus.FAILED:
             return gettext(
                 "%(failure)s, so the %(receiver)s got nothing and %(amount)s is available in the %(account)s again",
                 failure=_failure(view),
-                **said,
+                **values,
             )
-    text = gettext("%(amount)s left the %(account)s and reached the %(receiver)s %(since)s", **said)
+    text = gettext("%(amount)s left the %(account)s and reached the %(receiver)s %(since)s", **values)
     return text + _although_failed(view)
 
 
 def _although_failed(view: TransactionView) -> str:
-    return gettext(" although %(provider)s had reported a failure before", **_said(view)) if view.late else ""
+    return gettext(" although %(provider)s had reported a failure before", **_values(view)) if view.late else ""
 
 
 def _transfer(view: TransactionView) -> str:
-    said = _said(view)
+    values = _values(view)
     if view.status is not TransactionStatus.SUCCEEDED:
-        return gettext("%(amount)s has not moved", **said)
+        return gettext("%(amount)s has not moved", **values)
     return gettext(
         "%(amount)s moved from the %(account)s to the account of %(number)s %(since)s",
         number=view.to_phone_number,
-        **said,
+        **values,
     )
 
 
 def _deposit(view: TransactionView) -> str:
-    said = _said(view)
+    values = _values(view)
     if view.status is not TransactionStatus.SUCCEEDED:
-        return gettext("%(amount)s is not credited yet", **said)
-    return gettext("%(amount)s was credited to the %(account)s by the operator %(since)s", **said)
+        return gettext("%(amount)s is not credited yet", **values)
+    return gettext("%(amount)s was credited to the %(account)s by the operator %(since)s", **values)
 
 
 def _settlement(view: TransactionView) -> str:
-    said = _said(view)
+    values = _values(view)
     match view.status:
         case TransactionStatus.CREATED:
-            return gettext("%(amount)s is reserved in the %(account)s for a transfer to the bank", **said)
+            return gettext("%(amount)s is reserved in the %(account)s for a transfer to the bank", **values)
         case TransactionStatus.FAILED:
-            return gettext("The settlement was cancelled, so %(amount)s is available in the %(account)s again", **said)
+            return gettext(
+                "The settlement was cancelled, so %(amount)s is available in the %(account)s again", **values
+            )
         case TransactionStatus.REVERSED:
-            return gettext("The bank sent %(amount)s back, which returned to the %(account)s %(since)s", **said)
-    return gettext("%(amount)s left the %(account)s for the bank, as recorded %(since)s", **said)
+            return gettext("The bank sent %(amount)s back, which returned to the %(account)s %(since)s", **values)
+    return gettext("%(amount)s left the %(account)s for the bank, as recorded %(since)s", **values)
 
 
 _LEAVES = (TransactionType.DISBURSEMENT, TransactionType.REFUND)
@@ -184,7 +186,7 @@ def _next_step(view: TransactionView, *, is_in_review: bool) -> str:
     return asks
 
 
-def _said(view: TransactionView) -> dict[str, str]:
+def _values(view: TransactionView) -> dict[str, str]:
     """The values that most sentences name."""
     return {
         "amount": written_amount(view.amount_cents),

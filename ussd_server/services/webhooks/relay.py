@@ -33,8 +33,8 @@ class Relay:
         with unit_of_work():
             advisory_lock(_LOCK)
             oldest = PendingEvent.select().order_by(PendingEvent.event_id).limit(_OBJECTS_AT_ONCE)
-            seen = {row.event_id for row in oldest}
-            objects = [event.object_id for event in Event.select(Event.object_id).where(Event.id.in_(seen))]
+            event_ids = {row.event_id for row in oldest}
+            objects = [event.object_id for event in Event.select(Event.object_id).where(Event.id.in_(event_ids))]
             # All that is pending of an object goes together: ids of one moment have no order, sequences have one.
             events = list(
                 Event.select()
@@ -43,9 +43,9 @@ class Relay:
                 .order_by(Event.object_id, Event.sequence)
             )
             self._queue(events, self._clock.now())
-            seen.update(event.id for event in events)
-            PendingEvent.delete().where(PendingEvent.event_id.in_(seen)).execute()
-        return len(seen)
+            event_ids.update(event.id for event in events)
+            PendingEvent.delete().where(PendingEvent.event_id.in_(event_ids)).execute()
+        return len(event_ids)
 
     def _queue(self, events: Sequence[Event], now: datetime) -> None:
         callback_urls = _callback_urls(events)

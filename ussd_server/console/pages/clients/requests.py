@@ -73,16 +73,16 @@ def _object_page(seen: RequestView) -> str | None:
     return link_to(kind, seen.object_id)
 
 
-def _made_by(seen: RequestDetail, context: RequestContext) -> tuple[str, str, str] | None:
+def _made_by(detail: RequestDetail, context: RequestContext) -> tuple[str, str, str] | None:
     """The payment or the payout that a request made or changed: kind, id and reference; None for anything else."""
-    if seen.object_id is None:
+    if detail.object_id is None:
         return None
     with suppress(ServiceError):
-        if "/transactions" in seen.path:
-            payment = services().transactions.get(GetTransaction(seen.object_id), context)
+        if "/transactions" in detail.path:
+            payment = services().transactions.get(GetTransaction(detail.object_id), context)
             return "transaction", payment.transaction_id, payment.reference
-        if "/payouts" in seen.path:
-            return "payout", seen.object_id, services().payouts.get(seen.object_id, context).reference
+        if "/payouts" in detail.path:
+            return "payout", detail.object_id, services().payouts.get(detail.object_id, context).reference
     return None
 
 

@@ -128,11 +128,11 @@ def _save(code: str, context: RequestContext, *, is_new: bool = False) -> Any:
 
 
 def _typed(code: str) -> PutPaymentCode:
-    given = request.form
-    description = " ".join(given.get("description", "").split())
+    form = request.form
+    description = " ".join(form.get("description", "").split())
     if not 0 < len(description) <= CODE_DESCRIPTION.longest or not description.isprintable():
         raise fault_of("description", "Say in at most 100 characters what is paid with the code.")
-    account = given.get("account", "").strip()
+    account = form.get("account", "").strip()
     number = forms.phone_number(account)
     if account not in ("", "main") and not str(number).startswith("+256"):
         raise fault_of("account", "The account is main, or the phone number of a subscriber.")
@@ -140,11 +140,11 @@ def _typed(code: str) -> PutPaymentCode:
         code,
         description,
         "main" if account in ("", "main") else str(number),
-        forms.cents(given.get("amount", "")),
-        forms.cents(given.get("min_amount", ""), "min_amount"),
-        forms.cents(given.get("max_amount", ""), "max_amount"),
-        forms.local_moment(given.get("expires_at", "")),
-        single_use=given.get("single_use") == "yes",
+        forms.cents(form.get("amount", "")),
+        forms.cents(form.get("min_amount", ""), "min_amount"),
+        forms.cents(form.get("max_amount", ""), "max_amount"),
+        forms.local_moment(form.get("expires_at", "")),
+        single_use=form.get("single_use") == "yes",
     )
 
 

@@ -51,29 +51,29 @@ _REPORT_COLUMNS = (
 def show_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The statement of an account for a period, with its balance over time."""
     first, last = _period()
-    wanted = _request_for(first, last)
+    statement_request = _request_for(first, last)
     reader = services().statements
     is_whole = request.args.get("lines") == "all"
-    page = _whole(wanted, context) if is_whole else reader.get(wanted, context)
+    page = _whole(statement_request, context) if is_whole else reader.get(statement_request, context)
 
     def following(cursor: str) -> Page[StatementLine]:
-        behind = reader.get(replace(wanted, cursor=cursor), context)
+        behind = reader.get(replace(statement_request, cursor=cursor), context)
         return Page(behind.items, behind.next_cursor)
 
     table = DataTable(
-        gettext("Statement of %(account)s, oldest first", account=wanted.account),
+        gettext("Statement of %(account)s, oldest first", account=statement_request.account),
         _LINE_COLUMNS,
         page.items if is_whole else ListedPage(page.items, page.next_cursor, following),
         empty_title="No movement",
         empty_text="Nothing moved in this account within the period.",
     )
     moments = _moments(first, last)
-    balances = reader.balances(GetBalances(wanted.account, tuple(moments)), context)
+    balances = reader.balances(GetBalances(statement_request.account, tuple(moments)), context)
     return show_table(
         "console/statements/statement.html",
         table,
         page=page,
-        account=wanted.account,
+        account=statement_request.account,
         client=client,
         is_whole=is_whole,
         client_id=client and client.client_id,

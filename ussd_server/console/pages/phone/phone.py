@@ -244,16 +244,16 @@ def _name(menu: MenuSummary) -> str:
 
 def _chosen(fields: Mapping[str, str], targets: Sequence[_Target]) -> Call:
     """An idle phone with the choices of a form or an address; what is not offered counts as not chosen."""
-    given = {name: fields.get(name, "").strip()[:80] for name in ("target", "phone_number", "network", "language")}
-    if not _find(targets, given["target"]):
-        given["target"] = targets[0].value if targets else ""
+    choices = {name: fields.get(name, "").strip()[:80] for name in ("target", "phone_number", "network", "language")}
+    if not _find(targets, choices["target"]):
+        choices["target"] = targets[0].value if targets else ""
     idle = Call()
     return replace(
         idle,
-        target=given["target"],
-        phone_number=forms.phone_number(given["phone_number"]) or idle.phone_number,
-        network=given["network"] if given["network"] in NETWORKS else idle.network,
-        language=given["language"],
+        target=choices["target"],
+        phone_number=forms.phone_number(choices["phone_number"]) or idle.phone_number,
+        network=choices["network"] if choices["network"] in NETWORKS else idle.network,
+        language=choices["language"],
     )
 
 

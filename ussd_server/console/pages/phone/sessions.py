@@ -85,18 +85,18 @@ def list_sessions(context: RequestContext, client: ClientView | None = None) -> 
 )
 def show_session(context: RequestContext, session_id: str, client: ClientView | None = None) -> str:
     """One session. With `replay` in its address, people of its client also see how it would go in the menu's draft."""
-    seen = services().api_sessions.get(session_id, context)
+    view = services().api_sessions.get(session_id, context)
     replayed, error = None, None
     if "replay" in request.args and client is None:
         try:
-            replayed = _replayed(seen, context)
+            replayed = _replayed(view, context)
         except ServiceError as refusal:
             error = refusal
     return render_template(
         "console/sessions/session.html",
-        seen=seen,
-        why=_why(seen),
-        payment=_payment(seen, context),
+        seen=view,
+        why=_why(view),
+        payment=_payment(view, context),
         client=client,
         replayed=replayed,
         error=error,

@@ -112,16 +112,16 @@ def _request_page(request_id: str, context: RequestContext) -> str | None:
 
 
 def _hits(
-    find: Callable[[Search, RequestContext], SearchReply], wanted: Search, context: RequestContext
+    find: Callable[[Search, RequestContext], SearchReply], query: Search, context: RequestContext
 ) -> tuple[SearchHit, ...]:
     """Objects with the whole value; else those with the number, the amount or the part that the text may mean."""
-    if hits := find(wanted, context).items:
+    if hits := find(query, context).items:
         return hits
-    number = forms.phone_number(wanted.q)
-    if number != wanted.q:
-        return find(replace(wanted, q=str(number)), context).items
-    recent = SearchRecent(kind=wanted.kind, from_at=wanted.from_at, to_at=wanted.to_at)
-    if found := _AMOUNT.fullmatch(wanted.q):
+    number = forms.phone_number(query.q)
+    if number != query.q:
+        return find(replace(query, q=str(number)), context).items
+    recent = SearchRecent(kind=query.kind, from_at=query.from_at, to_at=query.to_at)
+    if found := _AMOUNT.fullmatch(query.q):
         try:
             sought = replace(recent, amount_cents=forms.cents(found[1]))
             if found[2]:
@@ -130,9 +130,9 @@ def _hits(
             return ()
         if hits := services().search.recent(sought, context).items:
             return hits
-    if len(wanted.q) < SHORTEST_PART or is_id(wanted.q.lower()):
+    if len(query.q) < SHORTEST_PART or is_id(query.q.lower()):
         return ()
-    return services().search.recent(replace(recent, part=wanted.q), context).items
+    return services().search.recent(replace(recent, part=query.q), context).items
 
 
 def _day(text: str, *, is_last: bool = False) -> datetime | None:

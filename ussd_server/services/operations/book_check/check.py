@@ -155,7 +155,7 @@ def check_ranges(
     name, low = _read_mark(mark)
     now = now or database_now()
     limits = {"latest_lease": now + _LONGEST_LEASE, "latest_due": now + _LONGEST_PAUSE}
-    given = {limit: iso_milliseconds(moment) for limit, moment in limits.items()}
+    bounds = {limit: iso_milliseconds(moment) for limit, moment in limits.items()}
     parts = list(_PARTS)[list(_PARTS).index(name) :]
     for name, following in zip_longest(parts, parts[1:]):
         start = _FIRST if since is None or following in _LASTING else new_id_floor(since)
@@ -164,7 +164,7 @@ def check_ranges(
             with dialect().snapshot():
                 # A day may have as many payments as a range of them.
                 high, rows = _bounds(_PARTS[name], low, 1 if name in _DAYS else batch)
-                violations = tuple(_violations(name, low, high, given, vault))
+                violations = tuple(_violations(name, low, high, bounds, vault))
             low = high
             mark = f"{name}:{high}" if high != _LAST else f"{following}:{start}" if following else None
             yield CheckedRange(name, rows, violations, mark)
