@@ -89,12 +89,12 @@ def _answered_without_a_commit() -> Any:
 
 def _silence_of_a_receiver_counts_as_taken() -> Any:
     """A webhook that was not answered is not sent again."""
-    conclude = deliveries.DeliveryService._conclude
+    apply_answer = deliveries.DeliveryService._apply_answer
 
     def believe(self: Any, sent: Any, headers: Any, exchange: Any) -> None:
-        conclude(self, sent, headers, replace(exchange, status=exchange.status or 200))
+        apply_answer(self, sent, headers, replace(exchange, status=exchange.status or 200))
 
-    return patch.object(deliveries.DeliveryService, "_conclude", believe)
+    return patch.object(deliveries.DeliveryService, "_apply_answer", believe)
 
 
 def _refunds_under_way_do_not_count() -> Any:
