@@ -13,6 +13,7 @@ from environs import Env
 from flask import Flask
 from importlinter.cli import lint_imports
 
+from ussd_server.api.document import PATH_VARIABLES
 from ussd_server.api.endpoints import (
     EndpointSpec,
     allow_anyone,
@@ -70,6 +71,12 @@ def test_every_route_is_an_api_endpoint_or_states_its_other_format(app: Flask) -
         elif not hasattr(view, "route") and rule.rule not in REDIRECTED:
             assert rule.rule.startswith(OTHER_LANGUAGES), rule
             assert getattr(view, "replies_in", None), rule
+
+
+def test_every_variable_of_a_path_has_a_meaning_in_the_api_document(app: Flask) -> None:
+    for path, _, _ in routes(app):
+        unknown = set(re.findall(r"<(?:[^:>]+:)?([^>]+)>", path)) - PATH_VARIABLES.keys()
+        assert not unknown, f"{path}: add {', '.join(unknown)} to PATH_VARIABLES of api/document.py"
 
 
 def test_every_path_has_the_authentication_of_its_prefix(app: Flask) -> None:

@@ -62,18 +62,9 @@ fuzzed = settings(
 
 
 def test_each_gateway_has_its_own_name_and_africas_talking_also_at() -> None:
-    assert {name: gateway.name for name, gateway in ADAPTERS.items()} == {
-        "africastalking": "africastalking",
-        "arkesel": "arkesel",
-        "at": "africastalking",
-        "comviva": "comviva",
-        "dmark": "dmark",
-        "hubtel": "hubtel",
-        "json": "json",
-        "madapi": "madapi",
-        "nalo": "nalo",
-        "smpp": "smpp",
-    }
+    assert [(name, gateway.name) for name, gateway in ADAPTERS.items() if gateway.name != name] == [
+        ("at", "africastalking")
+    ]
 
 
 @pytest.mark.parametrize("name", [name for name, gateway in ADAPTERS.items() if isinstance(gateway, TableGateway)])

@@ -20,8 +20,9 @@ _WORDS = {"true", "false", "Initiation", "Response", "Release", "Timeout", "begi
 
 def row(heading: str, gateway: str) -> str:
     section = _PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    (found,) = re.findall(rf"^\| `{gateway}` \|(.*)\|$", section, re.MULTILINE)
-    return str(found)
+    cells = re.findall(rf"^\| `{gateway}` \|(.*)\|$", section, re.MULTILINE)
+    assert len(cells) == 1, f"docs/GATEWAYS.md needs a row of `{gateway}` under {heading!r}"
+    return str(cells[0])
 
 
 def test_every_gateway_stands_on_the_page() -> None:

@@ -56,7 +56,7 @@ def expected_step(name: str, case: dict[str, Any]) -> UssdStep:
         values["network"],
         StepKind(values["kind"]),
         values["text"],
-        cumulative=False,
+        cumulative=values.get("cumulative", False),
         sequence=values.get("sequence"),
         echo=values.get("echo", ""),
     )
@@ -77,8 +77,11 @@ def test_a_reply_says_whether_an_entry_is_awaited_and_one_to_a_malformed_request
     step = expected_step(name, {"kind": "input", "text": "4321"})
     for case, action, of_step in (("continue", "continue", step), ("end", "end", step), ("unread", "end", None)):
         reply = ADAPTERS[name].write(GatewayScreen(Action(action), "1. Pay"), of_step)
-        assert reply.content_type == "application/json"
-        assert json.loads(reply.body) == json.loads(CASES[name]["replies"][case])
+        written = CASES[name]["replies"][case]
+        if reply.content_type == "application/json":
+            assert json.loads(reply.body) == json.loads(written)
+        else:
+            assert reply.body.decode() == written
 
 
 _BAD_BODIES = {

@@ -35,7 +35,7 @@ _ABOUT = (
     "of a login. Every error has a code and a sentence, in one of two envelopes."
 )
 _ID, _SECRET = "0192f3a0-7c1e-7a44-9b1d-3f5e8c2a6b70", "wQ3xk0cN5rT8yB1mP6sV9zF2hJ4dL7aG"
-_VARIABLES = {
+PATH_VARIABLES = {
     "adapter": ("The gateway's format.", "africastalking"),
     "api_key_id": ("The `id` of an API key.", _ID),
     "callback_secret": ("The secret part of the path; it is the credential.", _SECRET),
@@ -230,9 +230,9 @@ def _path_parameters(rule: Rule) -> list[dict[str, Any]]:
             "name": name,
             "in": "path",
             "required": True,
-            "description": _VARIABLES[name][0],
+            "description": PATH_VARIABLES[name][0],
             "schema": {"type": "string"},
-            "example": _VARIABLES[name][1],
+            "example": PATH_VARIABLES[name][1],
         }
         for name in re.findall("{([^}]+)}", endpoints.template_of(rule.rule))
     ]
