@@ -1,8 +1,9 @@
-"""Scripts and tests share `testbed` and import nothing of each other."""
+"""Scripts and tests share `testbed` and import nothing of each other; every capability has its place in the order."""
 
 from __future__ import annotations
 
 import ast
+import configparser
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,3 +28,13 @@ def imported(folder: str) -> Iterator[tuple[str, str]]:
 )
 def test_scripts_and_tests_do_not_import_each_other(folder: str, forbidden: set[str]) -> None:
     assert [found for found in imported(folder) if found[1] in forbidden] == []
+
+
+def test_every_capability_stands_in_the_contract_of_their_order() -> None:
+    contracts = configparser.ConfigParser()
+    contracts.read(_CHECKOUT / "setup.cfg")
+    layers = contracts["importlinter:contract:capabilities"]["layers"]
+    folders = {path.parent.name for path in (_CHECKOUT / "ussd_server/services").glob("*/__init__.py")}
+    # The PINs of `subscribers` and `ussd` import each other.
+    missing = {name for name in folders - {"subscribers"} if f"ussd_server.services.{name}" not in layers}
+    assert not missing, f"add {', '.join(sorted(missing))} to the contract `capabilities` of setup.cfg"

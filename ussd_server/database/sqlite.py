@@ -251,7 +251,7 @@ class Sqlite(Dialect):
             yield
 
     def line_of_schema(self, line: str) -> str:
-        return _ENDS_OF_TABLES.get(line) or _TYPE.sub(lambda found: _TYPES[found[0]], line)
+        return _ENDS_OF_TABLES.get(line.strip()) or _TYPE.sub(lambda found: _TYPES[found[0]], line)
 
     def without_parameters(self, statement: str) -> str:
         return statement

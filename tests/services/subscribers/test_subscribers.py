@@ -16,6 +16,7 @@ from tests.support.shop import CODE, Shop
 from tests.support.tracing import count_queries
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
+from ussd_server.database.tables import Table
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
@@ -24,6 +25,7 @@ from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.services.search.messages import Search
 from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory, HistoryEntry
+from ussd_server.services.subscribers.personal_data import _KEPT, _REMOVED
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.status import Code, ServiceError
@@ -202,6 +204,15 @@ def test_an_erasure_takes_two_people_and_a_reason(services: Services, change: di
     with pytest.raises(ServiceError) as refused:
         services.personal_data.erase(ErasePersonalData(NUMBER, **{**BY, **change}), operator())
     assert refused.value.code is Code.INVALID_REQUEST
+
+
+def test_every_table_with_phone_numbers_is_removed_or_kept() -> None:
+    forgotten = {
+        table.__name__
+        for table in Table.__subclasses__()
+        if "phone_number" in table._meta.fields and table not in {*_REMOVED.values(), *_KEPT.values()}
+    }
+    assert not forgotten, f"add {', '.join(forgotten)} to _REMOVED or _KEPT of services/subscribers/personal_data.py"
 
 
 def test_an_erasure_removes_the_registered_name_of_payees_and_keeps_their_rows(
