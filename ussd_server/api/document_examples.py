@@ -44,7 +44,7 @@ def error_examples() -> _Json:
 
 
 def management_error_examples(operation: str, status: int, *, has_body: bool) -> _Json:
-    """Return the refusals of an operation with a status, by name: its own, else those that are the same for all."""
+    """Return the examples of an operation's refusals with a status, by name; without any, the one that all share."""
     found: _Json = examples()["management_errors"]
     own = found.get(operation, {}).get(str(status))
     typical = dict(list(found.get(_TYPICAL, {}).get(str(status), {}).items())[:1])

@@ -46,7 +46,7 @@ def operators_view(view: str) -> str:
 
 
 def own_view(view: str) -> str:
-    """The endpoint of a view of a client's page for the person who signed in."""
+    """The endpoint of a client's page; for an operator, of the same page among those of operators."""
     return f"console.{operators_view(view) if g.person.is_operator else view}"
 
 

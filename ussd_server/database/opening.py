@@ -72,7 +72,7 @@ def connection_parts(url: str) -> dict[str, Any]:
 
 
 def writable_host(url: str) -> dict[str, str]:
-    """Return what makes PostgreSQL's client choose the host that takes writes, unless `url` says otherwise."""
+    """Return the option by which PostgreSQL's client chooses the host that takes writes, unless `url` has it."""
     parts = connection_parts(url)
     has_several = "," in str(parts.get("host", ""))
     return {"target_session_attrs": "read-write"} if has_several and "target_session_attrs" not in parts else {}

@@ -142,7 +142,7 @@ class ClientConnection(socket):  # type: ignore[misc]
         self._request_ends_at = time.monotonic() + _REQUEST_SECONDS
 
     def _break_off(self, why: str) -> ConnectionResetError:
-        """Give the request no more time, and allow no other: the connection never becomes idle again."""
+        """End the request's time and refuse further requests on this connection; return the error to raise."""
         self._request_ends_at = 0.0
         self._is_broken_off = True
         return ConnectionResetError(errno.ECONNRESET, why)

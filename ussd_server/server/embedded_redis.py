@@ -45,9 +45,9 @@ class RedisProgram(NamedTuple):
 
 @contextmanager
 def embedded_redis(settings: Settings) -> Iterator[list[Child]]:
-    """Start it, unless another Redis is set, and wait until it answers; it is stopped after the block.
+    """Start a Redis on this machine, wait until it answers, and stop it after the block.
 
-    Yields it, or nothing, for `serve`, which watches it from then on.
+    Yields the process, which `serve` watches; nothing where the settings name another Redis.
     """
     if not settings.embeds_redis:
         yield []

@@ -47,7 +47,7 @@ class Child:
         self._due_at = 0.0
 
     def start(self) -> None:
-        """Start it in a process group of its own, so that Ctrl-C reaches the parent alone."""
+        """Start the program in a process group of its own, so that Ctrl-C reaches the parent alone."""
         parent = os.getpid()
         self._started_at = time.monotonic()
         self._process = subprocess.Popen(  # noqa: S603 - the commands are ours

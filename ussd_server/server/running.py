@@ -71,7 +71,7 @@ def announced(settings: Settings, process: str) -> Iterator[None]:
 
 
 class Announcement:
-    """The file of one process: made and locked at once, removed by `end`."""
+    """A locked file that tells `doctor` that this process runs, and with which settings. `end` removes it."""
 
     def __init__(self, settings: Settings, process: str) -> None:
         folder, pid, salt = settings.data_dir / _FOLDER, os.getpid(), secrets.token_hex(16)

@@ -23,7 +23,7 @@ def present_role(context: RequestContext) -> str:
 
 
 def people_behind(client_id: str, ids: Collection[str]) -> frozenset[str]:
-    """The people with these ids, and all people as whom they count.
+    """The people with these ids, and all people who may use their logins.
 
     A person counts as the people who could have opened the link that set the password, and as the people who gave them
     their role, until another person has confirmed them. Two sets that share a person count as one person. Disabled

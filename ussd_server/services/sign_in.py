@@ -190,7 +190,7 @@ class FactorStore:
         return count
 
     def check(self, row: Any, code: str, guesses: Guesses, now: datetime) -> bool:
-        """Whether `accept` will take the code, under the limits of `guesses`; a False one is to be counted there.
+        """Whether `accept` will take the code, under the limits of `guesses`. The caller counts a False there.
 
         Wrong TOTP codes of a person count from all addresses together too, until the person has another authenticator:
         six digits can be guessed. Recovery codes cannot, and stay usable. RATE_LIMIT_EXCEEDED (429) as `guesses`.

@@ -117,7 +117,7 @@ def has_begun() -> bool:
 
 
 def unsigned_rows(table: str, low: str, high: str, vault: Vault | None) -> Iterator[tuple[str, str]]:
-    """Yield the key of each row within (low, high] whose signature is missing or another one, once they have begun.
+    """Yield the key of each row within (low, high] whose signature is missing or wrong; none before rows are signed.
 
     Without `vault`, which has the master keys, any signature counts.
     """

@@ -14,7 +14,7 @@ _DELIVERY_REPORT = 0x04
 
 
 class NoStepError(Exception):
-    """A message that is no step of a USSD session. `status` is what the operator is answered."""
+    """A message that is no step of a USSD session. `status` is that of our reply to the operator."""
 
     def __init__(self, status: Status, why: str) -> None:
         super().__init__(why)

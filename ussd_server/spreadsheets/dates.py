@@ -49,7 +49,7 @@ class CellDate:
 
     @property
     def has_two_readings(self) -> bool:
-        """Whether day and month can be exchanged, and the date is another one then."""
+        """Whether both orders of day and month give a date, and not the same one."""
         return None not in (self.day_first, self.month_first) and self.day_first != self.month_first
 
 

@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileBounds:
-    """The largest file that is read; the reader stops with a `SpreadsheetError` at the first thing beyond.
+    """The largest file that is read. The reader raises `SpreadsheetError` when a bound is passed.
 
     `most_unpacked_bytes` is the sum of the parts of an XLSX file after unpacking, `most_elements` bounds its XML
     elements, each of which takes some 2 us. `most_characters` bounds the texts of all cells of an XLSX file, which may

@@ -109,7 +109,7 @@ def _log_lost_requests(error: Exception) -> None:
 
 
 def _batches(uses: Iterable[_Use]) -> Iterator[list[_Use]]:
-    """Uses in parts for one statement each, of one scope, because one row is for all scopes of an endpoint.
+    """Yield the uses in batches, each for one statement, which cannot write a row twice: so each of one scope.
 
     Sorted, so that processes that count the same uses at the same time cannot deadlock.
     """

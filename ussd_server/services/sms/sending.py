@@ -120,7 +120,7 @@ class SmsSending:
 
 
 def _as_reported(result: SendResult, row: Sms) -> SendResult:
-    """A result, or what a report said of the same message before it."""
+    """The result of a sending; a delivery report that came before it replaces `SENT`."""
     reports = row.early_reports or {}
     if result.outcome is not SendOutcome.SENT or result.sender_message_id not in reports:
         return result

@@ -135,7 +135,7 @@ class SubscriberPins:
             write_event(locked.client_id, PIN_LOCKED, locked.id, _WRITE(view), self._clock.now())
 
     def _keep(self, action: PinAction, tried: PinTry) -> PinChecked:
-        """Keep a new PIN, unless the number has one that was not asked for, or has none that could be changed."""
+        """Store a new PIN. `choose` is refused for a number that has one, `change` for one that has none."""
         pin_hash, step, now = passwords.hash_pin(action.pin), self._step(action, tried), self._clock.now()
         with unit_of_work():
             if action.mode == "choose":
