@@ -250,8 +250,8 @@ def _trace_id(traceparent: str) -> str:
 
 def trace_of(error: BaseException) -> str:
     """Return where an error was raised, without its text, which may quote a caller's values or a statement."""
-    places = traceback.extract_tb(error.__traceback__)[-6:]
-    where = " < ".join(f"{place.name}:{place.lineno}" for place in reversed(places))
+    frames = traceback.extract_tb(error.__traceback__)[-6:]
+    where = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
     return f"{type(error).__name__} at {where}"
 
 

@@ -66,21 +66,21 @@ def _name_free_objects(document: _Json) -> None:
     schemas = document["components"]["schemas"]
     reference = {"$ref": f"{_REF}JsonObject"}
     schemas["JsonObject"] = {"type": "object", "additionalProperties": True, "description": "Any JSON object."}
-    for _, _, place in list(_properties(document)):
-        kind = place.get("type")
-        if kind in ("object", ["object", "null"]) and not place.get("additionalProperties"):
-            place.pop("additionalProperties", None)
-            del place["type"]
-            place |= reference if kind == "object" else {"anyOf": [reference, {"type": "null"}]}
+    for _, _, field_schema in list(_properties(document)):
+        kind = field_schema.get("type")
+        if kind in ("object", ["object", "null"]) and not field_schema.get("additionalProperties"):
+            field_schema.pop("additionalProperties", None)
+            del field_schema["type"]
+            field_schema |= reference if kind == "object" else {"anyOf": [reference, {"type": "null"}]}
 
 
 def _name_enums(document: _Json) -> None:
     schemas = document["components"]["schemas"]
     names = {frozenset(schema["enum"]): name for name, schema in schemas.items() if "enum" in schema}
-    for owner, name, place in list(_properties(document)):
-        values = [value for value in place.get("enum", ()) if value is not None]
+    for owner, name, field_schema in list(_properties(document)):
+        values = [value for value in field_schema.get("enum", ()) if value is not None]
         if len(values) == 1:
-            place["const"] = place.pop("enum")[0]
+            field_schema["const"] = field_schema.pop("enum")[0]
         if len(values) < 2 or not all(isinstance(value, str) for value in values):
             continue
         if frozenset(values) not in names:
@@ -88,10 +88,10 @@ def _name_enums(document: _Json) -> None:
             names[frozenset(values)] = wanted if wanted not in schemas else f"{owner}{_camel(name)}"
             schemas[names[frozenset(values)]] = {"type": "string", "enum": values}
         reference = {"$ref": _REF + names[frozenset(values)]}
-        is_nullable = None in place["enum"]
-        del place["enum"]
-        place.pop("type", None)
-        place.update({"anyOf": [reference, {"type": "null"}]} if is_nullable else reference)
+        is_nullable = None in field_schema["enum"]
+        del field_schema["enum"]
+        field_schema.pop("type", None)
+        field_schema.update({"anyOf": [reference, {"type": "null"}]} if is_nullable else reference)
     document["components"]["schemas"] = dict(sorted(schemas.items()))
 
 
@@ -100,10 +100,10 @@ def _properties(document: _Json) -> Iterator[tuple[str, str, _Json]]:
     schemas = document["components"]["schemas"]
     # Replies come before requests, because they name more: `Transaction` before `CreateTransactionBody`.
     for owner in sorted(schemas, key=lambda name: name.endswith("Body")):
-        for name, place in schemas[owner].get("properties", {}).items():
-            yield owner, name, place
-            if "enum" in place.get("items", {}):
-                yield owner, name.removesuffix("s"), place["items"]
+        for name, field_schema in schemas[owner].get("properties", {}).items():
+            yield owner, name, field_schema
+            if "enum" in field_schema.get("items", {}):
+                yield owner, name.removesuffix("s"), field_schema["items"]
     for methods in document["paths"].values():
         for operation in methods.values():
             for parameter in operation["parameters"]:

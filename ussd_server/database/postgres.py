@@ -350,7 +350,7 @@ class Postgres(Dialect):
 
     def write_steps(self, steps: Sequence[Mapping[str, Any]]) -> set[int]:
         document = orjson.dumps(steps).decode()
-        return {place for (place,) in self.pool.execute_sql("SELECT ussd_step(%s::jsonb)", (document,))}
+        return {number for (number,) in self.pool.execute_sql("SELECT ussd_step(%s::jsonb)", (document,))}
 
     def holdings(self, document: str) -> Any:
         # The LIMIT makes the planner use one index scan for each account.

@@ -310,7 +310,7 @@ class Sqlite(Dialect):
         # A single statement is a transaction by itself.
         is_one_statement = len(steps) == 1 and not {"event", "language_chosen"} & steps[0].keys()
         with nullcontext() if is_one_statement else self.pool.atomic():
-            return {place for place, step in enumerate(steps, start=1) if self._write_step(step)}
+            return {number for number, step in enumerate(steps, start=1) if self._write_step(step)}
 
     def _write_step(self, step: Mapping[str, Any]) -> bool:
         if step["proof"] == "new":

@@ -58,7 +58,7 @@ from ussd_server.gateways.messages import (
 )
 
 _WRITERS = {"json": json_request, "form": form_request, "query": query_request}
-_PLACE = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 # Each name that a request may have in braces, and what of the step it is.
 _PARTS = {
     **{name: name for name in ("session", "network", "sequence", "echo")},
@@ -81,28 +81,28 @@ class TableGateway(Gateway):
         self._write_request = _WRITERS[table["format"]]
         self._network = UGANDAN_NETWORKS[table["network"]] if "network" in table else ""
         self._request: dict[str, Any] = table["request"]
-        places = {field: _place(value) for field, value in self._request.items() if isinstance(value, str)}
-        unknown = {place for place in places.values() if place not in _PARTS}
-        self._fields = {_PARTS[place]: field for field, place in places.items() if place not in unknown}
+        placeholders = {field: _placeholder(value) for field, value in self._request.items() if isinstance(value, str)}
+        unknown = set(placeholders.values()) - _PARTS.keys()
+        self._fields = {_PARTS[each]: field for field, each in placeholders.items() if each not in unknown}
         if unknown or not self._fields.keys() >= _REQUIRED:
-            raise ValueError(f"{name}: request needs {', '.join(sorted(_REQUIRED))}, and has {places}")
-        self._text_place = places[self._fields["text"]]
+            raise ValueError(f"{name}: request needs {', '.join(sorted(_REQUIRED))}, and has {placeholders}")
+        self._text_placeholder = placeholders[self._fields["text"]]
         self._kind_field = next((field for field, value in self._request.items() if isinstance(value, dict)), None)
         self._kinds, self._otherwise = _kinds(self._request[self._kind_field]) if self._kind_field else ({}, None)
         self._replies = {action: _of_action(table["reply"], action) for action in Action}
-        if not _places(list(self._replies.values())) <= _IN_REPLIES:
+        if not _placeholders(list(self._replies.values())) <= _IN_REPLIES:
             raise ValueError(f"{name}: reply knows {', '.join(sorted(_IN_REPLIES))}")
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
         """Parse the fields of the table."""
         fields = RequestFields.of_json(request) if self._is_json else RequestFields.of_form(request)
-        cumulative = self._text_place == "history" and options.cumulative is not False
+        cumulative = self._text_placeholder == "history" and options.cumulative is not False
         text = fields.text(self._fields["text"])
         if cumulative:
             text = text.lstrip("*")
         kind = self._kind(fields, text)
         code = fields.service_code(self._fields["code"]) if "code" in self._fields else ""
-        if kind is StepKind.BEGIN and self._text_place == "dialled":
+        if kind is StepKind.BEGIN and self._text_placeholder == "dialled":
             code, text = split_dialled(text, code, options.codes)
         return UssdStep(
             provider_session_id=fields.session_id(self._fields["session"]),
@@ -131,8 +131,8 @@ class TableGateway(Gateway):
         return plain_reply(reply) if isinstance(reply, str) else json_reply(reply)
 
     def request_of(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:
-        first = call.string if self._text_place == "dialled" else call.dialled
-        is_history = self._text_place == "history" and cumulative is not False
+        first = call.string if self._text_placeholder == "dialled" else call.dialled
+        is_history = self._text_placeholder == "history" and cumulative is not False
         text = call.history if is_history else call.newest(first)
         return self._post(call, StepKind.INPUT if call.entries else StepKind.BEGIN, text, len(call.entries) + 1)
 
@@ -164,9 +164,9 @@ class TableGateway(Gateway):
             "network": call.network,
             "sequence": sequence,
             "echo": "",
-            self._text_place: text,
+            self._text_placeholder: text,
         }
-        members = {field: values.get(_place(value)) for field, value in self._request.items()}
+        members = {field: values.get(_placeholder(value)) for field, value in self._request.items()}
         if self._kind_field is not None:
             members[self._kind_field] = _listed(self._request[self._kind_field][kind.value])[0]
         return self._write_request(members)
@@ -177,9 +177,9 @@ def read_gateway(folder: Path) -> TableGateway:
     return TableGateway(folder.name, tomllib.loads((folder / "gateway.toml").read_text(encoding="utf-8")))
 
 
-def _place(template: object) -> str:
+def _placeholder(template: object) -> str:
     """The name in braces that a field of a request consists of; empty for anything else."""
-    found = _PLACE.fullmatch(template) if isinstance(template, str) else None
+    found = _PLACEHOLDER.fullmatch(template) if isinstance(template, str) else None
     return found[1] if found else ""
 
 
@@ -208,19 +208,19 @@ def _of_action(template: Any, action: Action) -> Any:
     return {name: _of_action(value, action) for name, value in template.items()}
 
 
-def _places(template: Any) -> set[str]:
+def _placeholders(template: Any) -> set[str]:
     """The names in braces anywhere in a template."""
     if isinstance(template, dict | list):
         parts = template.values() if isinstance(template, dict) else template
-        return set().union(*map(_places, parts))
-    return set(_PLACE.findall(template)) if isinstance(template, str) else set()
+        return set().union(*map(_placeholders, parts))
+    return set(_PLACEHOLDER.findall(template)) if isinstance(template, str) else set()
 
 
 def _filled(template: Any, values: Mapping[str, str]) -> Any:
     if isinstance(template, dict):
         return {name: _filled(value, values) for name, value in template.items()}
     # In one pass, because a screen may itself hold a name in braces.
-    return _PLACE.sub(lambda place: values[place[1]], template) if isinstance(template, str) else template
+    return _PLACEHOLDER.sub(lambda name: values[name[1]], template) if isinstance(template, str) else template
 
 
 def _screen_in(template: Any, written: Any) -> str | None:
@@ -230,7 +230,7 @@ def _screen_in(template: Any, written: Any) -> str | None:
         return None if None in screens else max((each for each in screens if each is not None), key=len)
     if not isinstance(template, str):
         return "" if template == written else None
-    before, place, _ = template.partition("{screen}")
-    if place:
+    before, placeholder, _ = template.partition("{screen}")
+    if placeholder:
         return str(written).removeprefix(before) if str(written).startswith(before) else None
     return "" if template == written or "{" in template else None

@@ -100,12 +100,12 @@ class LocalWindows:
         at, reading = self._known.pop(name, (0, ()))
         times: list[int] = []
         states = [
-            (limit, length, *reading[3 + 2 * place : 5 + 2 * place]) for place, (limit, length) in enumerate(windows)
+            (limit, length, *reading[3 + 2 * index : 5 + 2 * index]) for index, (limit, length) in enumerate(windows)
         ]
         for limit, length, remaining, reset in sorted(states, key=lambda state: state[1]) if reading else ():
             missing = limit - min(limit, remaining // self._processes) - sum(time > at - length for time in times)
             oldest = at + reset - length
-            times += [oldest + (at - oldest) * place // missing for place in range(1, missing + 1)]
+            times += [oldest + (at - oldest) * index // missing for index in range(1, missing + 1)]
         if times:
             self._logs[name] = sorted(times)
         return sorted(times)

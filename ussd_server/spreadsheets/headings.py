@@ -84,10 +84,10 @@ def find_columns(
     raise SpreadsheetError(f"the headings lack {', '.join(missing)}.", line=line)
 
 
-def _refuse_doubled(cells: Sequence[str], places: Collection[int], row: Row) -> None:
-    chosen = {heading_key(cells[place]) for place in places}
+def _refuse_doubled(cells: Sequence[str], columns: Collection[int], row: Row) -> None:
+    chosen = {heading_key(cells[column]) for column in columns}
     for index, cell in enumerate(cells):
-        if index not in places and heading_key(cell) in chosen:
+        if index not in columns and heading_key(cell) in chosen:
             raise SpreadsheetError(f"the heading {cell} is there twice.", line=row.line, column=index)
 
 
@@ -96,11 +96,11 @@ def _named(fields: Collection[str], headings: Names) -> str:
 
 
 def _columns_in(cells: Sequence[str], headings: Names) -> dict[str, int]:
-    places: dict[str, int] = {}
+    columns: dict[str, int] = {}
     for index, cell in enumerate(cells):
-        places.setdefault(heading_key(cell), index)
+        columns.setdefault(heading_key(cell), index)
     chosen = {
-        field: next((places[key] for key in map(heading_key, names) if key in places), None)
+        field: next((columns[key] for key in map(heading_key, names) if key in columns), None)
         for field, names in headings.items()
     }
     return {field: index for field, index in chosen.items() if index is not None}

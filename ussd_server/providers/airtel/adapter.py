@@ -131,12 +131,12 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         reference = _reference(payment)
         msisdn = _msisdn(payment.phone_number)
         transaction: dict[str, Any] = {"amount": payment.amount_cents // 100, "id": payment.provider_reference}
-        place = {"country": self._access.country, "currency": self._access.currency}
+        market = {"country": self._access.country, "currency": self._access.currency}
         if payment.direction is Direction.COLLECTION:
             return {
                 "reference": reference,
-                "subscriber": place | {"msisdn": msisdn},
-                "transaction": transaction | place,
+                "subscriber": market | {"msisdn": msisdn},
+                "transaction": transaction | market,
             }
         payee = {"msisdn": msisdn}
         if self._access.version_of(payment.direction) == "v2":

@@ -102,7 +102,7 @@ class AuthorisedConnection:
     ) -> None:
         """`fetch_token` requests a new token before a moment of the monotonic clock; `headers` go with every call.
 
-        `shared` is the place of the token in Redis; None: the process has a token of its own.
+        `shared` is the token in Redis; None: the process has a token of its own.
         """
         self._connection = connection
         self._tokens = AccessTokens(fetch_token, connection.breaker.note, shared)

@@ -35,7 +35,7 @@ class SharedTokens:
         self._vault = vault
 
     def of(self, *credentials: str) -> SharedToken:
-        """The place of the token that these credentials get: address, product, user and secret."""
+        """The token in Redis that these credentials get: address, product, user and secret."""
         digest = self._vault.keyed_digest(json.dumps(credentials).encode())
         return SharedToken(self, self._vault, digest)
 
@@ -51,7 +51,7 @@ class SharedTokens:
 
 
 class SharedToken:
-    """The place of one token. No method raises: without Redis there is no token, and every process may fetch."""
+    """One token in Redis. No method raises: without Redis there is no token, and every process may fetch."""
 
     def __init__(self, tokens: SharedTokens, vault: Vault, name: str) -> None:
         self._tokens = tokens

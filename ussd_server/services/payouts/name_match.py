@@ -43,8 +43,8 @@ def _fits(shorter: list[str], longer: list[str], *, has_whole_word: bool) -> boo
         return has_whole_word
     first, *others = shorter
     return any(
-        _fits(others, longer[:place] + longer[place + 1 :], has_whole_word=has_whole_word or min(map(len, pair)) > 1)
-        for place, word in enumerate(longer)
+        _fits(others, longer[:index] + longer[index + 1 :], has_whole_word=has_whole_word or min(map(len, pair)) > 1)
+        for index, word in enumerate(longer)
         if _is_like(*(pair := (first, word)))
     )
 
@@ -59,9 +59,9 @@ def _is_like(one: str, other: str) -> bool:
 def _distance(one: str, other: str) -> int:
     """How many letters must be added, removed or replaced to make one word of the other."""
     before = list(range(len(other) + 1))
-    for place, letter in enumerate(one, 1):
-        row = [place]
-        for other_place, other_letter in enumerate(other, 1):
-            row.append(min(row[-1] + 1, before[other_place] + 1, before[other_place - 1] + (letter != other_letter)))
+    for index, letter in enumerate(one, 1):
+        row = [index]
+        for other_index, other_letter in enumerate(other, 1):
+            row.append(min(row[-1] + 1, before[other_index] + 1, before[other_index - 1] + (letter != other_letter)))
         before = row
     return before[-1]

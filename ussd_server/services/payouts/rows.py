@@ -155,7 +155,7 @@ def read_file(file: bytes) -> list[PayoutRow]:
 def corrected_row(line: int, fields: Mapping[str, str]) -> PayoutRow:
     """A row whose fields were typed anew, read as the cells of a file."""
     row = Row(line, tuple(fields[name] for name in FIELDS))
-    read = _read_cells(row, Headings({name: place for place, name in enumerate(FIELDS)}, len(FIELDS)))
+    read = _read_cells(row, Headings({name: column for column, name in enumerate(FIELDS)}, len(FIELDS)))
     if read.problems:
         read.sent = row.cells
     return read
@@ -196,12 +196,12 @@ def _cut_amount(row: Row, headings: Headings) -> str | None:
     Only for an amount of up to three digits, and a cell of three digits after it: with a second comma it would be too
     large.
     """
-    place = headings.columns["amount"]
-    first, further = without_marks(row.cell(place)), without_marks(row.cell(place + 1))
+    column = headings.columns["amount"]
+    first, further = without_marks(row.cell(column)), without_marks(row.cell(column + 1))
     if not _FIRST_THOUSANDS.fullmatch(first) or not _FURTHER_THOUSANDS.fullmatch(further):
         return None
     whole = f"{first},{further}"
-    joined = Row(row.line, (*row.cells[:place], whole, *row.cells[place + 2 :]))
+    joined = Row(row.line, (*row.cells[:column], whole, *row.cells[column + 2 :]))
     return whole if _read_cells(joined, headings).is_ready else None
 
 

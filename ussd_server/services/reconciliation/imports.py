@@ -275,17 +275,17 @@ def _has_rows(statement_id: str) -> bool:
 
 def _remove_some(statement_id: str) -> int:
     """Remove some places of a removed statement, and the differences that have no other place; its lines at the end."""
-    places = list(_places_of(statement_id).order_by(DifferenceInStatement.id).limit(_ROWS))
-    ids = {place.difference_id for place in places}
-    DifferenceInStatement.delete().where(DifferenceInStatement.id.in_([place.id for place in places])).execute()
+    rows = list(_places_of(statement_id).order_by(DifferenceInStatement.id).limit(_ROWS))
+    ids = {row.difference_id for row in rows}
+    DifferenceInStatement.delete().where(DifferenceInStatement.id.in_([row.id for row in rows])).execute()
     others = DifferenceInStatement.select().where(DifferenceInStatement.difference_id.in_(ids))
-    remaining = {place.difference_id: place for place in others.order_by(DifferenceInStatement.id.desc())}
-    for place in remaining.values():
-        StatementDifference.update(statement_id=place.statement_id, line=place.line).where(
-            StatementDifference.id == place.difference_id, StatementDifference.statement_id == statement_id
+    remaining = {row.difference_id: row for row in others.order_by(DifferenceInStatement.id.desc())}
+    for row in remaining.values():
+        StatementDifference.update(statement_id=row.statement_id, line=row.line).where(
+            StatementDifference.id == row.difference_id, StatementDifference.statement_id == statement_id
         ).execute()
     StatementDifference.delete().where(StatementDifference.id.in_(ids - remaining.keys())).execute()
-    return len(places) or sum(
+    return len(rows) or sum(
         table.delete().where(table.statement_id == statement_id).execute() for table in _LINE_TABLES
     )
 

@@ -75,11 +75,11 @@ class StatementTable:
     def text(self, row: Row, field: StatementField) -> str:
         """The text of a field, empty where the row or the table has none."""
         # Called some twenty times for each line, so it does without `row.cell`.
-        place, cells = self.headings.columns.get(field), row.cells
-        if place is None or place >= len(cells):
+        column, cells = self.headings.columns.get(field), row.cells
+        if column is None or column >= len(cells):
             return ""
         # Spreadsheet programs put an apostrophe before a number that is text.
-        return cells[place].removeprefix("'")
+        return cells[column].removeprefix("'")
 
     def refuse(self, row: Row, field: StatementField | None, sentence: str) -> NoReturn:
         """Raise SpreadsheetError, which names the row and the column of the field."""

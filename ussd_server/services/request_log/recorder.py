@@ -86,7 +86,7 @@ class RequestRecorder:
                 release_connection()
 
     def _write_some(self) -> None:
-        rows = [self._waiting[place] for place in range(min(_AT_ONCE, len(self._waiting)))]
+        rows = [self._waiting[index] for index in range(min(_AT_ONCE, len(self._waiting)))]
         _write_part(lambda: insert_rows(ApiRequest, list(map(_row, rows))), len(rows))
         for _ in rows:
             self._waiting.popleft()

@@ -129,9 +129,9 @@ def _compiled(text: str) -> Template:
     return compile_template(_WRITTEN_SLOT.sub("{{vars.", text), _WIDEST)
 
 
-def _parts_at_most(place: str, text: str) -> int:
+def _parts_at_most(field: str, text: str) -> int:
     """How many parts a text takes with the longest values. INVALID_REQUEST for one that `update` refuses."""
-    refusal = f"Invalid request body: {place}: "
+    refusal = f"Invalid request body: {field}: "
     try:
         template = _compiled(text)
     except ExpressionError:

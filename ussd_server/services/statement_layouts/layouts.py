@@ -182,7 +182,7 @@ def _columns_of(reader: StatementReader, request: PreviewStatement) -> tuple[Col
         how = ColumnSource.KEPT
     fields = {column: StatementField(field) for field, column in headings.columns.items()}
     return tuple(
-        ColumnView(cell, fields.get(place), how if place in fields else None) for place, cell in enumerate(cells)
+        ColumnView(cell, fields.get(index), how if index in fields else None) for index, cell in enumerate(cells)
     )
 
 

@@ -362,8 +362,8 @@ def _end_event_of(row: UssdSession) -> dict[str, Any] | None:
 def write_steps(steps: Sequence[StepWrite]) -> None:
     """Write the steps whose condition holds, in one transaction or in the surrounding unit of work."""
     written = dialect().write_steps([_document(step) for step in steps])
-    for place, step in enumerate(steps, start=1):
-        step.is_written = place in written
+    for number, step in enumerate(steps, start=1):
+        step.is_written = number in written
 
 
 def _document(step: StepWrite) -> dict[str, Any]:

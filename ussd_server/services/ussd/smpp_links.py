@@ -75,7 +75,7 @@ class SmppLinks:
         with unit_of_work():
             SmppBind.delete().where((SmppBind.process == process) & SmppBind.id.not_in(ids)).execute()
             SmppBind.delete().where(SmppBind.seen_at < now - _KEPT).execute()
-            drop_offs: dict[str, object] = {_DROP_OFFS: [[*place, count] for place, count in self._drop_offs.counts()]}
+            drop_offs: dict[str, object] = {_DROP_OFFS: [[*step, count] for step, count in self._drop_offs.counts()]}
             for name, bind in zip(ids, binds, strict=True):
                 state = {"state": bind.state, "reason": bind.reason, "since": bind.since}
                 state |= {"seen_at": now, "counts": drop_offs | dict(bind.counts)}
@@ -101,8 +101,8 @@ class SmppLinks:
             is_bound = self._state(row) == BindState.BOUND
             labels = {"channel": row.channel_id, "process": row.process, "bind": str(row.number)}
             yield Measure("ussd_smpp_bind_up", "1 while a bind to an operator is up.", float(is_bound), labels)
-            for *place, count in row.counts.pop(_DROP_OFFS, ()):
-                of_menu_step = dict(zip(("code", "menu", "node", "end_reason"), place, strict=True))
+            for *step, count in row.counts.pop(_DROP_OFFS, ()):
+                of_menu_step = dict(zip(("code", "menu", "node", "end_reason"), step, strict=True))
                 meaning = "Conversations over SMPP that phones broke off."
                 yield Measure(
                     "ussd_smpp_sessions_dropped_total", meaning, count, {"process": row.process} | of_menu_step

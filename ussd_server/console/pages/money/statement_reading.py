@@ -58,9 +58,9 @@ def keep_corrections(file: IO[bytes], provider: str, reading: StatementReading, 
 def known_fields(preview: StatementPreview) -> list[str]:
     """The layout before the operator's corrections, which the form brings along."""
     known = []
-    for place, column in enumerate(preview.columns):
-        is_same_table = request.form.get(f"heading-{place}") == column.heading
-        known.append(request.form.get(f"known-{place}", "") if is_same_table else column.field or "")
+    for index, column in enumerate(preview.columns):
+        is_same_table = request.form.get(f"heading-{index}") == column.heading
+        known.append(request.form.get(f"known-{index}", "") if is_same_table else column.field or "")
     return known
 
 
@@ -68,11 +68,11 @@ def _corrected_columns() -> dict[str, str] | None:
     """Headings by field, None unless a column was given another field than the one that is known for it."""
     columns: dict[str, str] = {}
     is_corrected = False
-    for place in range(_MOST_COLUMNS):
-        heading, field = request.form.get(f"heading-{place}"), request.form.get(f"field-{place}", "")
+    for index in range(_MOST_COLUMNS):
+        heading, field = request.form.get(f"heading-{index}"), request.form.get(f"field-{index}", "")
         if heading is None:
             break
-        is_corrected |= field != request.form.get(f"known-{place}", "")
+        is_corrected |= field != request.form.get(f"known-{index}", "")
         if field in columns:
             raise ServiceError(Code.INVALID_REQUEST, "Choose each field for one column only.")
         if field:

@@ -174,9 +174,9 @@ def _is_reported(payout: Any, events: list[tuple[str, ...]]) -> bool:
         "payout.needs_money": (payout.needs_money_at, approved | {"status": PayoutStatus.APPROVED}),
         "payout.completed": (payout.completed_at, at_the_end),
     }
-    for place, (event_type, client_id, created_at, payload) in enumerate(events):
+    for index, (event_type, client_id, created_at, payload) in enumerate(events):
         expected_at, record = expected.get(event_type, (created_at, draft | {"status": PayoutStatus.DRAFT}))
-        if place < gone and event_type == "payout.needs_money":
+        if index < gone and event_type == "payout.needs_money":
             expected_at, record = created_at, draft
         try:
             shown = orjson.loads(payload)

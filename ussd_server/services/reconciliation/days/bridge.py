@@ -342,13 +342,13 @@ def _differences(
     statement_ids: Collection[str], begin: datetime, end: datetime, with_line: Collection[str]
 ) -> list[_DayDifference]:
     """The differences of the day that the statements have, without those of payments that another statement has."""
-    place = DifferenceInStatement
+    in_statement = DifferenceInStatement
     columns = (getattr(StatementDifference, name) for name in _DayDifference._fields)
     rows: Any = (
         StatementDifference.select(*columns)
-        .join(place, on=(place.difference_id == StatementDifference.id))
-        .where(place.statement_id.in_(list(statement_ids)))
-        .where(place.at.is_null() | ((place.at >= begin) & (place.at < end)))
+        .join(in_statement, on=(in_statement.difference_id == StatementDifference.id))
+        .where(in_statement.statement_id.in_(list(statement_ids)))
+        .where(in_statement.at.is_null() | ((in_statement.at >= begin) & (in_statement.at < end)))
         .distinct()
         .order_by(StatementDifference.id)
     )
