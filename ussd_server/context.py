@@ -11,6 +11,9 @@ from ussd_server.status import Code, ServiceError
 
 APPROVE = "payouts:approve"
 SEND = "transactions:send"
+NOT_PERMITTED = "Insufficient permissions"
+"""The refusal of people and of the management API, which know roles instead of scopes."""
+
 # Not one of our secrets or a token, which a program sent in the wrong header.
 _REQUEST_ID = re.compile(r"(?!eyJ|.*(?:ussdsk_|whsec_))[A-Za-z0-9._-]{1,64}")
 
@@ -107,6 +110,11 @@ class RequestContext:
 def operator_context(client_id: str | None = None) -> RequestContext:
     """The context of an operator at the server: everything is allowed, for `client_id` where a client is needed."""
     return RequestContext(Caller(CallerKind.OPERATOR, client_id=client_id, grants=None))
+
+
+def automatic_context() -> RequestContext:
+    """The context of work that no caller requested."""
+    return RequestContext(Caller(CallerKind.NOBODY))
 
 
 def new_request_id() -> str:

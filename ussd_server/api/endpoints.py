@@ -30,7 +30,7 @@ from ussd_server.api.requests import (
     read_idempotency_key,
     read_yaml_text,
 )
-from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.context import NOT_PERMITTED, Caller, CallerKind, RequestContext
 from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.services.menus.messages import SourceText
@@ -41,7 +41,6 @@ Authenticator = Callable[[CurrentRequest], Caller]
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _Data = TypeVar("_Data")
-_MAY_NOT = "Insufficient permissions"
 _NOBODY = Caller(CallerKind.NOBODY)
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
@@ -272,7 +271,7 @@ def _checked_arguments(route: EndpointSpec, current: CurrentRequest, variables: 
     context = RequestContext(caller, current.request_id, current.address)
     current.scope = route.needs
     if route.needs and not (route.or_needs and context.may(route.or_needs)):
-        context.require(route.needs, route.refusal or (_MAY_NOT if current.is_management else None))
+        context.require(route.needs, route.refusal or (NOT_PERMITTED if current.is_management else None))
     message = _message(route, current, variables)
     return (context,) if route.make_message is None else (message, context)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from peewee import SQL, Value, fn
 
-from ussd_server.context import CallerKind, RequestContext
+from ussd_server.context import NOT_PERMITTED, CallerKind, RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.clients import AuditEvent, Client, User
@@ -114,7 +114,7 @@ class AuditService:
 
     def list(self, request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""
-        context.require("audit_events:read", "Insufficient permissions")
+        context.require("audit_events:read", NOT_PERMITTED)
         rows = (
             AuditEvent.select(AuditEvent, User.email)
             .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
@@ -132,7 +132,7 @@ class AuditService:
             which = "(actor = 'operator' OR client_id IS NULL)"
             actions = run_query(_ACTIONS.format(which=which))
         else:
-            context.require("audit_events:read", "Insufficient permissions")
+            context.require("audit_events:read", NOT_PERMITTED)
             actions = run_query(_ACTIONS.format(which="client_id = :client_id"), client_id=context.client_id)
         return tuple(action for (action,) in actions.fetchall())
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from peewee import IntegrityError
 
-from ussd_server.context import APPROVE, SEND, RequestContext
+from ussd_server.context import APPROVE, NOT_PERMITTED, SEND, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
@@ -36,7 +36,6 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 from ussd_server.wire import DeletionResult, view_of_row, writer
 
-_MAY_NOT = "Insufficient permissions"
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
 _NOT_FOUND = "API Key not found"
 _MOST_KEYS_OF_A_CLIENT = 50
@@ -58,7 +57,7 @@ class ApiKeyService:
 
     def list(self, context: RequestContext) -> tuple[messages.ApiKeyView, ...]:
         """All keys of the client with their secrets, oldest first. Their reader counts as a person behind each."""
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         write_audit_event("api_key.listed", context, self._clock.now(), client_id=context.client_id)
         of_client = ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id)
         rows = list(of_client.clone())
@@ -83,7 +82,7 @@ class ApiKeyService:
         INVALID_REQUEST names the field that is wrong, or a client with 50 keys. INSUFFICIENT_SCOPE for scopes that the
         caller's role may not give.
         """
-        context.require("api_keys:create", _MAY_NOT)
+        context.require("api_keys:create", NOT_PERMITTED)
         now = self._clock.now()
         columns = columns_of(request, now)
         with unit_of_work():
@@ -145,7 +144,7 @@ class ApiKeyService:
         `transactions:send`; NOT_FOUND for a key that is not the client's; INSUFFICIENT_SCOPE where the key may do more
         than the caller's role gives, before or after, and for a bound that a role above the caller's has set.
         """
-        context.require("api_keys:rotate", _MAY_NOT)
+        context.require("api_keys:rotate", NOT_PERMITTED)
         _require_well_formed([request.api_key_id])
         now = self._clock.now()
         columns = columns_of(request, now)
@@ -168,7 +167,7 @@ class ApiKeyService:
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
         """
-        context.require("api_keys:rotate", _MAY_NOT)
+        context.require("api_keys:rotate", NOT_PERMITTED)
         _require_well_formed([request.api_key_id])
         now = self._clock.now()
         grace_ends_at = now + timedelta(seconds=request.grace_period_seconds)
@@ -309,7 +308,7 @@ def _role(context: RequestContext) -> str:
 def _require_within_role(scopes: str | None, role: str) -> None:
     """Refuse people to make or change a key that may do more than their role gives."""
     if not may_give(role, scopes):
-        raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, NOT_PERMITTED)
 
 
 def _require_less_power(row: ApiKey, changed: dict[str, Any], role: str) -> None:

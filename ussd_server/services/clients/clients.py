@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 
-from ussd_server.context import RequestContext
+from ussd_server.context import NOT_PERMITTED, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, Login, User
@@ -35,7 +35,7 @@ class ClientService:
 
     def service_identifier(self, context: RequestContext) -> ServiceIdentifier:
         """The signed text that names the calling client."""
-        context.require("service_identifier:read", "Insufficient permissions")
+        context.require("service_identifier:read", NOT_PERMITTED)
         now = self._clock.now()
         return ServiceIdentifier(self._tokens.service_identifier(context.client_id, now), context.client_id, now)
 

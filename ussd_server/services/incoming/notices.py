@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.context import RequestContext, automatic_context
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
@@ -116,7 +116,7 @@ class NoticeService:
         return len(payments)
 
     def _decide_waiting(self, each: IncomingPayment) -> None:
-        now, context = self._clock.now(), RequestContext(Caller(CallerKind.NOBODY))
+        now, context = self._clock.now(), automatic_context()
         with unit_of_work():
             row, claim, _ = booking.lock_incoming(each.provider, each.provider_transaction_id, now)
             if row.status == IncomingStatus.HELD and row.waits_for is not None:

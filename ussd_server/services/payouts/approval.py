@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from peewee import JOIN, IntegrityError
 
-from ussd_server.context import APPROVE, Caller, CallerKind, RequestContext
+from ussd_server.context import APPROVE, NOT_PERMITTED, CallerKind, RequestContext, automatic_context
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import long_unit_of_work, unit_of_work
 from ussd_server.logs import Logger
@@ -228,7 +228,7 @@ def _must_be_approved(payout: Payout, context: RequestContext) -> bool:
             Code.INSUFFICIENT_SCOPE,
             "A payout is approved by another person than the one behind its maker, and with another key"
             if context.caller.kind is CallerKind.KEY
-            else "Insufficient permissions",
+            else NOT_PERMITTED,
         )
     approvals = standing(payout.id)
     has_approved = payout.approved_by == approver or any(each.made_by == approver for each in approvals)
@@ -277,7 +277,7 @@ def _withdraw_for_fees(row: Payout, drafted: DraftedRows, outbox: MailOutbox, no
     )
     write_by_line(row.id, "fee_cents", drafted.fees)
     row.total_fee_cents = drafted.total_fee_cents
-    withdraw_approvals(row, standing(row.id), reason, outbox, RequestContext(Caller(CallerKind.NOBODY)), now)
+    withdraw_approvals(row, standing(row.id), reason, outbox, automatic_context(), now)
 
 
 def _refused(payout_id: str, refusal: ServiceError, outbox: MailOutbox, now: datetime) -> None:
@@ -312,7 +312,7 @@ def _cancel(row: Payout, reason: str, outbox: MailOutbox, now: datetime) -> None
     complete(row, outbox, now)
     write_audit_event(
         "payout.cancelled",
-        RequestContext(Caller(CallerKind.NOBODY)),
+        automatic_context(),
         now,
         client_id=row.client_id,
         object_id=row.id,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from ussd_server.context import APPROVE, RequestContext
+from ussd_server.context import APPROVE, NOT_PERMITTED, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger
@@ -22,7 +22,6 @@ from ussd_server.status import Code, ServiceError
 log = Logger(__name__)
 
 _MOST_APPROVALS = 5
-_MAY_NOT = "Insufficient permissions"
 _PLACE = "Invalid request body: approval_rules: "
 _ONE = (ApprovalRule(0, 1),)
 
@@ -44,7 +43,7 @@ class ApprovalRuleService:
 
     def get(self, context: RequestContext) -> ApprovalRulesView:
         """The rules of the caller's client, and those that wait for confirmation."""
-        context.require("settings:read", _MAY_NOT)
+        context.require("settings:read", NOT_PERMITTED)
         return _view(_rules_of(context.client_id, self._digests))
 
     def set(self, rules: Sequence[ApprovalRule], context: RequestContext) -> ApprovalRulesView:
@@ -53,7 +52,7 @@ class ApprovalRuleService:
         The proposed rules again, by another owner or admin, confirm them. Raises INVALID_REQUEST for malformed rules,
         INSUFFICIENT_SCOPE for others than owners.
         """
-        context.require("settings:write", _MAY_NOT)
+        context.require("settings:write", NOT_PERMITTED)
         checked = _checked(rules)
         with unit_of_work():
             lock_row(Client, context.client_id)
@@ -71,7 +70,7 @@ class ApprovalRuleService:
         Raises INVALID_REQUEST where nothing or something else is proposed, INSUFFICIENT_SCOPE for people who count as
         one person with the proposer.
         """
-        context.require("settings:write", _MAY_NOT)
+        context.require("settings:write", NOT_PERMITTED)
         with unit_of_work():
             lock_row(Client, context.client_id)
             known = _rules_of(context.client_id, self._digests)
@@ -165,7 +164,7 @@ def _checked(rules: Sequence[ApprovalRule]) -> tuple[ApprovalRule, ...]:
 
 def _require_owner(context: RequestContext) -> None:
     if present_role(context) != "owner":
-        raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, NOT_PERMITTED)
 
 
 def _require_another_approver(proposer: str, context: RequestContext) -> None:
@@ -176,7 +175,7 @@ def _require_another_approver(proposer: str, context: RequestContext) -> None:
     elif not context.may(APPROVE) or (
         people_behind(context.client_id, [person]) & people_behind(context.client_id, [proposer])
     ):
-        raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, NOT_PERMITTED)
 
 
 def _stored(rules: Sequence[ApprovalRule]) -> list[list[int]]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from ussd_server.context import APPROVE, Caller, CallerKind, RequestContext
+from ussd_server.context import APPROVE, NOT_PERMITTED, Caller, CallerKind, RequestContext, automatic_context
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client, User
@@ -31,7 +31,6 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
 
 _OPEN = (PayoutStatus.DRAFT, PayoutStatus.APPROVED, PayoutStatus.RUNNING)
-_BY_ITSELF = RequestContext(Caller(CallerKind.NOBODY))
 _STATEMENT_MILLISECONDS = 30_000
 _RIGHTS = {APPROVE: "approve payouts", MAKE: "make payouts"}
 
@@ -55,14 +54,14 @@ class PayoutWithdrawals:
         for (client_id,) in run_query(_CLIENTS_OF_EXPIRED, now=iso_milliseconds(self._clock.now())).fetchall():
             with unit_of_work():
                 lock_row(Client, str(client_id))
-                withdraw_revoked(str(client_id), self._outbox, _BY_ITSELF, self._clock.now())
+                withdraw_revoked(str(client_id), self._outbox, automatic_context(), self._clock.now())
 
     def withdraw_if_revoked(self, payout_id: str) -> None:
         """Withdraw the approval of a payout whose rows are about to be sent, if its giver may no longer give it."""
         with unit_of_work():
             row = lock_row(Payout, payout_id)
             if row.status in (PayoutStatus.APPROVED, PayoutStatus.RUNNING):
-                _withdraw(row, self._outbox, _BY_ITSELF, self._clock.now())
+                _withdraw(row, self._outbox, automatic_context(), self._clock.now())
 
 
 _CLIENTS_OF_EXPIRED = """
@@ -100,7 +99,7 @@ def require_still_allowed(grant: str, context: RequestContext, now: datetime) ->
     if giver.fault and giver.is_key:
         raise ServiceError(Code.API_KEY_DISABLED, "The API key is disabled or expired")
     if giver.fault:
-        raise ServiceError(Code.INSUFFICIENT_SCOPE, "Insufficient permissions")
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, NOT_PERMITTED)
 
 
 def withdraw_approvals(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.context import automatic_context
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger
@@ -102,7 +102,7 @@ class FloatService:
         """Add to the history of the provider that its float became low, or is no longer low."""
         write_audit_event(
             "provider.float_low" if row.low_since else "provider.float_restored",
-            RequestContext(Caller(CallerKind.NOBODY)),
+            automatic_context(),
             now,
             client_id=None,
             object_id=row.provider,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
+from ussd_server.context import RequestContext, automatic_context, operator_context
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.languages import gettext, marked
@@ -145,7 +145,7 @@ class OutageWatch:
             row.change(away_since=now if is_away else None)
             write_audit_event(
                 "provider.away" if is_away else "provider.back",
-                RequestContext(Caller(CallerKind.NOBODY)),
+                automatic_context(),
                 now,
                 client_id=None,
                 object_id=row.provider,

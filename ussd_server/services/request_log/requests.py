@@ -8,7 +8,7 @@ from typing import Any
 
 from peewee import fn
 
-from ussd_server.context import RequestContext
+from ussd_server.context import NOT_PERMITTED, RequestContext
 from ussd_server.models.clients import User
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
 from ussd_server.services.pages import matching, page_of, require_row
@@ -26,7 +26,6 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, is_id, kampala_day, new_id_floor
 from ussd_server.wire import Page, view_of_row
 
-_MAY_NOT = "Insufficient permissions"
 _USED_DAYS = 90
 _MOST_GROUPS = 20
 
@@ -54,7 +53,7 @@ class RequestLogService:
 
     def list(self, request: ListRequests, context: RequestContext) -> Page[RequestView]:
         """One page of requests, newest first. INVALID_REQUEST for a cursor of another list."""
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         if request.key_id is not None and not is_id(request.key_id):
             return Page((), None)
         rows = ApiRequest.select().where(ApiRequest.client_id == context.client_id)
@@ -64,14 +63,14 @@ class RequestLogService:
 
     def get(self, request_id: str, context: RequestContext) -> RequestDetail:
         """The newest request with this id, with its body where it was refused. NOT_FOUND."""
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         rows = ApiRequest.select().where(ApiRequest.client_id == context.client_id, ApiRequest.request_id == request_id)
         row = require_row(rows.order_by(ApiRequest.id.desc()).first(), "Request")
         return view_of_row(RequestDetail, row, person=_people_of([row]).get(row.user_id))
 
     def errors(self, context: RequestContext) -> tuple[ErrorGroup, ...]:
         """The refused calls of the last day by code and endpoint, the most frequent first, 20 at most."""
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         count = fn.COUNT(ApiRequest.id)
         rows: Any = (
             ApiRequest.select(ApiRequest.code, ApiRequest.method, ApiRequest.path, count)
@@ -89,7 +88,7 @@ class RequestLogService:
 
     def usage(self, request: GetKeyUsage, context: RequestContext) -> KeyUsageView:
         """The usage of a key. INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's."""
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         if not is_id(request.api_key_id):
             raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
         if not ApiKey.select().where(ApiKey.id == request.api_key_id, ApiKey.client_id == context.client_id).exists():

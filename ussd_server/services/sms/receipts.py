@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from ussd_server.context import RequestContext
+from ussd_server.context import NOT_PERMITTED, RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.menus.document.expressions import ExpressionError, Name
 from ussd_server.menus.document.templates import Template, compile_template
@@ -23,7 +23,6 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import ungrouped
 
 MOST_PARTS = 3
-_MAY_NOT = "Insufficient permissions"
 _DEFAULT_LANGUAGE = "en"
 _WRITTEN_SLOT = re.compile(r"\{\{\s*(?=[a-z])")
 # The values of a receipt at their widest. As in menus, two characters are kept in reserve for the ends of parts.
@@ -45,7 +44,7 @@ class ReceiptService:
 
     def get(self, context: RequestContext) -> Mapping[str, Mapping[str, str]]:
         """The texts of the calling client, by type of payment and language."""
-        context.require("settings:read", _MAY_NOT)
+        context.require("settings:read", NOT_PERMITTED)
         return _texts_of(context.client_id)
 
     def preview(self, text: str) -> ReceiptPreview:
@@ -59,7 +58,7 @@ class ReceiptService:
 
         Raises INVALID_REQUEST for a text that cannot be read or could take more than three parts.
         """
-        context.require("settings:write", _MAY_NOT)
+        context.require("settings:write", NOT_PERMITTED)
         for kind, texts in request.receipts.items():
             for language, text in texts.items():
                 _parts_at_most(f"receipts.{kind}.{language}", text)

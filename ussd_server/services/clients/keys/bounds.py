@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ussd_server.context import NOT_PERMITTED
 from ussd_server.limits.networks import Network, read_network
 from ussd_server.models.keys import ApiKey
 from ussd_server.services.clients.keys.messages import expanded
@@ -35,7 +36,7 @@ def require_no_lifted_bound(row: ApiKey, changed: Mapping[str, Any], role: str) 
     for name in _BOUNDS:
         is_lifted = name in changed and _is_lifted(name, getattr(row, name), changed[name])
         if is_lifted and is_below(role, _setter(row, name)):
-            raise ServiceError(Code.INSUFFICIENT_SCOPE, "Insufficient permissions")
+            raise ServiceError(Code.INSUFFICIENT_SCOPE, NOT_PERMITTED)
 
 
 def _setter(row: ApiKey, name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from ussd_server.context import APPROVE, RequestContext
+from ussd_server.context import APPROVE, NOT_PERMITTED, RequestContext
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
@@ -33,7 +33,6 @@ from ussd_server.values import is_id, kampala_day
 from ussd_server.wire import view_of_row
 
 _SOON = timedelta(days=7)
-_MAY_NOT = "Insufficient permissions"
 
 
 class ApiKeyReader:
@@ -46,7 +45,7 @@ class ApiKeyReader:
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
         """All keys of the client (50 at most), newest first."""
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         rows = list(ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id.desc()))
         return self._summaries(rows)
 
@@ -66,12 +65,12 @@ class ApiKeyReader:
 
     def show(self, api_key_id: str, context: RequestContext) -> ApiKeySummary:
         """One key. NOT_FOUND for a key that is not the client's."""
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         return self._summaries([_find(api_key_id, context)])[0]
 
     def deleted(self, id_or_apikey: str, context: RequestContext) -> DeletedKey:
         """One deleted key. NOT_FOUND for any other, and for a key that was not the client's."""
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         column = DeletedApiKey.id if is_id(id_or_apikey) else DeletedApiKey.apikey
         row = DeletedApiKey.get_or_none(column == id_or_apikey, DeletedApiKey.client_id == context.client_id)
         row = require_row(row, "API Key")
@@ -93,7 +92,7 @@ class ApiKeyReader:
 
     def calls(self, api_key_id: str, context: RequestContext) -> tuple[CallWindow, ...]:
         """The key's calls of the last minute and hour. NOT_FOUND for a key that is not the client's."""
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         decision = self._limiter.peek("api-key", _find(api_key_id, context).id)
         return tuple(
             CallWindow(window.name, window.limit, window.limit - window.remaining) for window in decision.windows
@@ -109,10 +108,10 @@ class ApiKeyReader:
         NOT_FOUND for a key that is not the client's.
         INSUFFICIENT_SCOPE for a key that may approve payouts or send money where the caller may not.
         """
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         row = _find(api_key_id, context)
         if not may_read_secret(row, context):
-            raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
+            raise ServiceError(Code.INSUFFICIENT_SCOPE, NOT_PERMITTED)
         # A rotation in between replaces secret and people: look again.
         while unread := ids_not_read_yet([row], context):
             add_reader(unread, context, self._key_cache, self._vault)
@@ -125,7 +124,7 @@ class ApiKeyReader:
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
         """
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", NOT_PERMITTED)
         if not is_id(api_key_id):
             raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
         row = _find(api_key_id, context)
