@@ -167,19 +167,19 @@ def _begin() -> None:
         raise NotFound
 
 
-def _read_body(given: Request) -> None:
+def _read_body(request: Request) -> None:
     """Read the body within the bound of its view, so that views and extensions find all of it in `request`."""
-    view = current_app.view_functions.get(given.endpoint or "")
+    view = current_app.view_functions.get(request.endpoint or "")
     if getattr(view, "streams_body", False):
         return
     try:
-        body = read_body(given.environ, getattr(view, "max_body_bytes", MAX_BODY_BYTES))
+        body = read_body(request.environ, getattr(view, "max_body_bytes", MAX_BODY_BYTES))
     except ServiceError:
         # A gateway gets a screen even when its body is refused.
-        if given.blueprint != gateways.name:
+        if request.blueprint != gateways.name:
             raise
         body = b""
-    given.environ["wsgi.input"], given.environ["CONTENT_LENGTH"] = BytesIO(body), str(len(body))
+    request.environ["wsgi.input"], request.environ["CONTENT_LENGTH"] = BytesIO(body), str(len(body))
 
 
 def _end(response: Response) -> Response:
@@ -225,11 +225,11 @@ def _end(response: Response) -> Response:
 
 def _log_request(current: CurrentRequest, route: EndpointSpec, response: Response, took_ms: int) -> None:
     """Count a call of a key, and keep a call of a client for its log if it was refused or changes something."""
-    given, status, runtime = current.request, response.status_code, current.services.runtime
+    request, status, runtime = current.request, response.status_code, current.services.runtime
     now, recorder = runtime.clock.now(), runtime.request_recorder
-    assert given.url_rule is not None
+    assert request.url_rule is not None
     assert current.client_id is not None
-    method, path = "GET" if given.method == "HEAD" else given.method, template_of(given.url_rule.rule)
+    method, path = "GET" if request.method == "HEAD" else request.method, template_of(request.url_rule.rule)
     if current.key_id is not None:
         recorder.count(
             current.key_id, now, f"{method} {path}", status, current.code, current.scope or "", current.address
@@ -238,7 +238,7 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
     if method == "GET" and not is_refused:
         return
     created_id = response.headers.get("Location", "").rpartition("/")[2] or next(
-        iter((given.view_args or {}).values()), ""
+        iter((request.view_args or {}).values()), ""
     )
     recorder.note(
         LoggedRequest(
@@ -256,7 +256,7 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
             address=current.address,
             # A path may hold anything until the request is accepted.
             object_id=created_id if is_id(created_id) or (created_id and not is_refused) else None,
-            body=logged_body(given, route.takes) if is_refused else None,
+            body=logged_body(request, route.takes) if is_refused else None,
         )
     )
 

@@ -58,9 +58,9 @@ def csrf_token() -> str:
     return token
 
 
-def has_csrf_token(given: Request) -> bool:
+def has_csrf_token(form_request: Request) -> bool:
     """Whether a form or its header carries a token of this session."""
-    token = given.form.get("csrf_token") or given.headers.get("X-CSRF-Token")
+    token = form_request.form.get("csrf_token") or form_request.headers.get("X-CSRF-Token")
     for secret in reversed(_secrets()):
         try:
             validate_csrf(token, secret_key=secret, time_limit=None)
@@ -70,28 +70,30 @@ def has_csrf_token(given: Request) -> bool:
     return False
 
 
-def is_upload_of_stranger(given: Request) -> bool:
+def is_upload_of_stranger(form_request: Request) -> bool:
     """Whether a form with a file came without a session of this console: it is refused before it is read."""
-    return given.mimetype == "multipart/form-data" and not session
+    return form_request.mimetype == "multipart/form-data" and not session
 
 
-def keep_form(given: Request) -> str:
+def keep_form(form_request: Request) -> str:
     """Sign the form of a request, to be offered again after its sender has signed in. Without passwords and files.
 
     A form whose cookie is gone is kept for the browser that sent it. Empty for a form that another site may have sent.
     """
-    if is_upload_of_stranger(given):
+    if is_upload_of_stranger(form_request):
         return ""
     if "user" not in session:
-        if not _is_from_own_page(given):
+        if not _is_from_own_page(form_request):
             return ""
         session["user"] = f"{_UNKNOWN}{token_hex(16)}"
     fields = [
         (name, value)
-        for name, value in given.form.items(multi=True)
+        for name, value in form_request.form.items(multi=True)
         if not any(word in name.lower() for word in _NEVER_KEPT)
     ]
-    kept: str | bytes = _serializer("form").dumps({"path": given.path, "fields": fields, "user": session.get("user")})
+    kept: str | bytes = _serializer("form").dumps(
+        {"path": form_request.path, "fields": fields, "user": session.get("user")}
+    )
     return str(kept)
 
 
@@ -104,10 +106,10 @@ def kept_form(text: str) -> dict[str, Any] | None:
     return form if form["user"] in (session.get("user"), session.pop("sender", "")) else None
 
 
-def _is_from_own_page(given: Request) -> bool:
+def _is_from_own_page(form_request: Request) -> bool:
     """Whether the browser says that a page of this console sent the form. Other programs may say so, too."""
-    site = given.headers.get("Sec-Fetch-Site")
-    return site == "same-origin" if site else given.headers.get("Origin") == given.host_url.rstrip("/")
+    site = form_request.headers.get("Sec-Fetch-Site")
+    return site == "same-origin" if site else form_request.headers.get("Origin") == form_request.host_url.rstrip("/")
 
 
 def encrypt_field(text: str) -> str:

@@ -103,7 +103,7 @@ class UssdService:
         context.require("ussd:read")
         rows = UssdSession.select().where(UssdSession.client_id == context.client_id)
         rows = matching(rows, request, UssdSession.status, UssdSession.phone_number, UssdSession.service_code)
-        return page_of(rows, UssdSession, request, self._tokens, lambda found: map(view_of, found), self._replica)
+        return page_of(rows, UssdSession, request, self._tokens, lambda sessions: map(view_of, sessions), self._replica)
 
     def count_open(self, context: RequestContext) -> int:
         """How many sessions of the client are open, 10,000 at most."""

@@ -32,9 +32,9 @@ def list_requests(context: RequestContext) -> Response:
     if deleted := _deleted_key(request.args.get("key_id", ""), names, context):
         names[deleted.id] = deleted.title
     columns = (
-        Column("at", "When", "moment", link=lambda seen: url_for("console.show_request", request_id=seen.request_id)),
-        Column("key", "Caller", value=lambda seen: names.get(seen.key_id, seen.key_id) or seen.person or "a person"),
-        Column("call", "Request", "path", value=lambda seen: f"{seen.method} {seen.path}"),
+        Column("at", "When", "moment", link=lambda row: url_for("console.show_request", request_id=row.request_id)),
+        Column("key", "Caller", value=lambda row: names.get(row.key_id, row.key_id) or row.person or "a person"),
+        Column("call", "Request", "path", value=lambda row: f"{row.method} {row.path}"),
         Column("status", "Status", "number"),
         Column("code", "Code", "word"),
         Column("message", "Message", "sentence", link=_object_page),

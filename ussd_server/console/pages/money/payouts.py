@@ -39,7 +39,7 @@ _FORM_BYTES = 64 * 1024
 
 _COLUMNS = (
     Column("created_at", "Created", "moment"),
-    Column("reference", "Reference", "reference", link=lambda seen: link_to("payout", seen.payout_id)),
+    Column("reference", "Reference", "reference", link=lambda row: link_to("payout", row.payout_id)),
     Column("status", "Status", "status"),
     Column("send_at", "Date", "moment"),
     Column("ready_count", "People", "number"),

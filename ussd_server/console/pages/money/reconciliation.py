@@ -72,13 +72,13 @@ _WHAT_TO_DO = marked(
     }
 )
 _STATEMENT_COLUMNS = (
-    Column("file_name", "File", link=lambda seen: link_to("statement", seen.statement_id)),
+    Column("file_name", "File", link=lambda row: link_to("statement", row.statement_id)),
     PROVIDER,
     Column("first_at", "From", "moment"),
     Column("last_at", "To", "moment"),
-    Column("lines", "Lines", "number", value=lambda seen: sum(seen.lines.values())),
-    Column("differences", "Differences", "number", value=lambda seen: seen.difference_count),
-    Column("sum_difference", "Ours less theirs", "money", value=lambda seen: seen.ours_cents - seen.theirs_cents),
+    Column("lines", "Lines", "number", value=lambda row: sum(row.lines.values())),
+    Column("differences", "Differences", "number", value=lambda row: row.difference_count),
+    Column("sum_difference", "Ours less theirs", "money", value=lambda row: row.ours_cents - row.theirs_cents),
     Column("imported_at", "Compared", "moment"),
     Column("statement_id", "Id", "id", where="files"),
 )

@@ -38,23 +38,23 @@ from ussd_server.values import is_id
 _FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502))
 
 _COLUMNS = (
-    Column("created_at", "When", "moment", link=lambda seen: link_to("transaction", seen.transaction_id)),
+    Column("created_at", "When", "moment", link=lambda row: link_to("transaction", row.transaction_id)),
     Column("type", "Type", "word"),
     Column("phone_number", "Phone number", "phone"),
     Column("amount", "Amount", "money"),
     Column("status", "Status", "status"),
     Column("reference", "Reference", "reference"),
     Column("description", "Description"),
-    Column("outcome", "Receipt or failure", "sentence", value=lambda seen: _outcome(seen), where="page"),
+    Column("outcome", "Receipt or failure", "sentence", value=lambda row: _outcome(row), where="page"),
     Column("provider_transaction_id", "Receipt", where="files"),
-    Column("failure", "Failure", value=lambda seen: seen.failure.code if seen.failure else None, where="files"),
+    Column("failure", "Failure", value=lambda row: row.failure.code if row.failure else None, where="files"),
     Column("provider", "Provider", where="files"),
     Column("fee", "Fee", "money", where="files"),
-    Column("made_by", "Made by", value=lambda seen: seen.made_by.name or seen.made_by.id, where="files"),
-    Column("made_by_kind", "Made by a", value=lambda seen: seen.made_by.kind.value, where="files"),
+    Column("made_by", "Made by", value=lambda row: row.made_by.name or row.made_by.id, where="files"),
+    Column("made_by_kind", "Made by a", value=lambda row: row.made_by.kind.value, where="files"),
     Column("request_id", "Request id", "id", where="files"),
     Column("transaction_id", "Id", "id", where="files"),
-    Column("metadata", "Metadata", value=lambda seen: _metadata(seen), where="files"),
+    Column("metadata", "Metadata", value=lambda row: _metadata(row), where="files"),
 )
 _FILTERS = {
     "status": TableFilter("status", "Status", words_of(messages.TransactionStatus), read=messages.TransactionStatus),

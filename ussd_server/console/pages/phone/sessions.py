@@ -17,14 +17,14 @@ from ussd_server.services.ussd.messages import EndReason, ListSessions, SessionS
 from ussd_server.status import ServiceError
 
 _COLUMNS = (
-    Column("created_at", "When", "moment", link=lambda seen: link_to("session", seen.session_id)),
+    Column("created_at", "When", "moment", link=lambda row: link_to("session", row.session_id)),
     Column("phone_number", "Phone number", "phone"),
     Column("service_code", "Code", "phone"),
     Column("menu_id", "Menu", "word"),
     Column("status", "Status", "status"),
     Column("node", "Last node", "code"),
     Column("turn", "Entries", "number"),
-    Column("ended", "Why it ended", "word", value=lambda seen: _shortly(seen), where="page"),
+    Column("ended", "Why it ended", "word", value=lambda row: _shortly(row), where="page"),
     Column("end_reason", "Why it ended", where="files"),
     Column("transaction_id", "Payment", "id", where="files"),
     Column("session_id", "Id", "id", where="files"),
