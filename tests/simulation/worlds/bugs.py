@@ -25,9 +25,8 @@ from ussd_server.services.processing import outcomes, processor
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.reconciliation import closed_days
 from ussd_server.services.reconciliation.days.coverage import Coverage
-from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.create import ProviderReferences, TransactionCreator
 from ussd_server.services.transactions.history import batch_of
-from ussd_server.services.transactions.provider_references import ProviderReferences
 from ussd_server.services.webhooks import deliveries, relay
 
 Plant = Callable[[], Any]

@@ -24,7 +24,7 @@ from ussd_server.models.ussd import Channel, SmppBind
 from ussd_server.security.key_ring import Keyring, master_key_of
 from ussd_server.security.secrets_file import Ring
 from ussd_server.services.operations.messages import DoctorFinding
-from ussd_server.services.transactions.provider_references import WRONG_REFERENCE_KEY
+from ussd_server.services.transactions.create import WRONG_REFERENCE_KEY
 from ussd_server.services.ussd.smpp_links import SILENT
 from ussd_server.services.webhooks.deliveries import count_unreadable
 from ussd_server.settings import Settings
