@@ -130,3 +130,10 @@ class ServiceError(Exception):
         self.code = code
         self.message = message
         self.retry_after_seconds = retry_after_seconds
+
+
+class CursorError(ServiceError):
+    """A refusal of a cursor that is not of its list."""
+
+    def __init__(self) -> None:
+        super().__init__(Code.INVALID_REQUEST, "cursor: Not a cursor of this list.")

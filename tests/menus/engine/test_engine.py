@@ -194,6 +194,16 @@ def test_a_long_menu_is_paged_without_splitting_an_option(menu: Make, dial: Dial
     phone.types("98", "99", "11").ends("Goodbye")
 
 
+def test_every_option_is_on_a_page_below_a_notice(menu: Make, dial: Dial) -> None:
+    options = [{"label": {"en": f"District number {number} of all"}, "goto": "bye"} for number in range(1, 12)]
+    phone = dial(menu({"root": {"type": "menu", "text": {"en": "Where?"}, "options": options}}))
+    lines = [f"{number}. District number {number} of all" for number in range(1, 12)]
+    phone.types("x").shows("Invalid choice.", "Where?", *lines[:4], "98 More")
+    phone.types("98").shows(*lines[4:9], "98 More", "99 Prev")
+    phone.types("98").shows(*lines[9:], "99 Prev")
+    phone.types("99", "99").shows("Where?", *lines[:5], "98 More")
+
+
 def test_a_list_shows_what_a_variable_holds_and_keeps_what_is_chosen(menu: Make, dial: Dial) -> None:
     raw = menu(
         {
