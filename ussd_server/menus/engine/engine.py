@@ -177,9 +177,10 @@ def _navigate(navigator: Navigator, state: State, typed: str) -> Turn | None:
         return navigator.go_to(_unconfirmed(state._replace(back=())), navigator.document.start)
     if typed in (keys.more, keys.prev) and not isinstance(node, InputNode | PinNode | ConfirmNode):
         page = state.page + (1 if typed == keys.more else -1)
-        # A notice takes room of the first page, so the pages below it begin with other options.
-        is_refused = state.attempts > 0 and isinstance(node, CheckedNode)
-        sentence = notice(node, None, state.values(), state.language) if is_refused else ""
+        sentence = ""
+        if state.attempts and isinstance(node, CheckedNode):
+            # A notice takes room of the first page, so the pages below it begin with other options.
+            sentence = notice(node, None, state.values(), state.language)
         if 0 <= page < len(navigator.pages(state, node, sentence)):
             return navigator.show(state._replace(page=page), sentence if page else "")
     return None
