@@ -295,6 +295,7 @@ def _refuse(error: ServiceError) -> Response:
     current.client_id = current.client_id or error.client_id
     current.key_id = current.key_id or error.key_id
     response = error_page(error) if current.request.blueprint == console.name else refusal(current, error)
+    response.headers.update(error.headers or {})
     if error.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     return response
