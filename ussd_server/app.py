@@ -53,7 +53,7 @@ from ussd_server.metrics import counting, ended_requests
 from ussd_server.parsing.secrets_in_text import without_secrets
 from ussd_server.services.request_log.messages import LoggedRequest
 from ussd_server.spans import end_call
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import Code, CursorError, ServiceError
 from ussd_server.values import is_id
 
 log = Logger(__name__)
@@ -290,12 +290,14 @@ class _Stream(Iterator[bytes]):
 def _refuse(error: ServiceError) -> Response:
     """Return the response to a refused request: a page of the console, or the envelope of its path."""
     current = current_request()
-    # A message may repeat what the caller sent.
-    error.message = _without_secrets(error.message)
+    # A message may repeat what the caller sent. Management paths have one message for a bad query (wire contract 2).
+    is_bad_query = current.is_management and isinstance(error, CursorError)
+    error.message = "Invalid query parameters" if is_bad_query else _without_secrets(error.message)
     current.code, current.message = error.code.name, error.message
     current.client_id = current.client_id or error.client_id
     current.key_id = current.key_id or error.key_id
     response = error_page(error) if current.request.blueprint == console.name else refusal(current, error)
+    response.headers.update(error.headers or {})
     if error.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     return response

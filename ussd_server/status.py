@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 
@@ -119,14 +120,23 @@ class Code(Enum):
 class ServiceError(Exception):
     """A refusal: one code, one sentence for the caller, and, where known, the seconds until a retry.
 
-    Authentication sets `key_id` and `client_id`, for the log, where it knows whose key it refuses.
+    Authentication sets `key_id` and `client_id`, for the log, where it knows whose key it refuses, and the `headers`
+    that show its limits.
     """
 
     key_id: str | None = None
     client_id: str | None = None
+    headers: Mapping[str, str] | None = None
 
     def __init__(self, code: Code, message: str, *, retry_after_seconds: int | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.retry_after_seconds = retry_after_seconds
+
+
+class CursorError(ServiceError):
+    """A refusal of a cursor that is not of its list."""
+
+    def __init__(self) -> None:
+        super().__init__(Code.INVALID_REQUEST, "cursor: Not a cursor of this list.")

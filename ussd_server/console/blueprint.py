@@ -149,7 +149,7 @@ class ConsolePages(Blueprint):
             endpoint = name or view.__name__
             self.add_url_rule(path or "", endpoint, serve, methods=[method])
             if shows:
-                links.add_page(shows, who, endpoint, path)
+                links.add_page(shows, who, endpoint, path, needs)
             if for_operators:
                 name_there = links.operators_view(endpoint)
                 self.page(method, for_operators, who="operator", name=name_there, shows=shows)(_on_behalf(view))

@@ -12,22 +12,27 @@ from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView
 
-_pages: dict[tuple[str, str], tuple[str, str]] = {}
-"""The endpoint of an object's page and the variable of its path, by who sees it and the kind of object."""
+_pages: dict[tuple[str, str], tuple[str, str, str | None]] = {}
+"""An object's page, by who sees it and the kind of object: its endpoint, the variable of its path, the permission."""
 
 
-def add_page(kind: str, who: str, endpoint: str, path: str) -> None:
-    """State that the page at `path`, which has one variable, shows objects of a kind to clients or to operators."""
+def add_page(kind: str, who: str, endpoint: str, path: str, needs: str | None) -> None:
+    """State that the page at `path`, which has one variable, shows objects of a kind to clients or to operators.
+
+    `needs` is the permission that the page needs, None where every role may see it.
+    """
     (variable,) = re.findall("<(.+?)>", path)
-    _pages[who, kind] = (endpoint, variable)
+    _pages[who, kind] = (endpoint, variable, needs)
 
 
 def link_to(kind: str, object_id: str | None) -> str | None:
-    """The address of an object's page for the person who signed in; None for no object and a kind without a page."""
+    """The address of an object's page; None for no object and where the person who signed in has no such page."""
     page = _pages.get(("operator" if g.person.is_operator else "client", kind))
     if page is None or not object_id:
         return None
-    endpoint, variable = page
+    endpoint, variable, needs = page
+    if needs is not None and not RequestContext(g.person.caller, "").may(needs):
+        return None
     variables: dict[str, Any] = {variable: object_id}
     return url_for(f"console.{endpoint}", **variables)
 

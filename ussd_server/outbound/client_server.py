@@ -89,7 +89,7 @@ class ClientServer:
         answer = self.fetch("POST", url, {}, document, signature, timeout_seconds)
         if not isinstance(answer, dict) or answer.get("action") not in ("continue", "end"):
             raise NoAnswerError
-        return _screen(answer.get("message"), ends=answer["action"] == "end")
+        return _screen(answer.get("message", answer.get("text")), ends=answer["action"] == "end")
 
     def _exchange(
         self,
@@ -117,9 +117,14 @@ class ClientServer:
 
 def _json(body: bytes) -> Any:
     try:
-        return json.loads(body.decode())
+        return json.loads(body.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise NoAnswerError from None
+
+
+def _refuse_constant(name: str) -> Any:
+    """Refuse NaN and Infinity, which are no JSON."""
+    raise ValueError(name)
 
 
 def _plain_screen(body: bytes) -> tuple[str, bool]:

@@ -158,7 +158,8 @@ class Transport:
             self._pool().stream(
                 method,
                 httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path),
-                headers=list((headers | trace_headers()).items()),
+                # A value may be what a subscriber typed; a text with other letters than ASCII raises an error.
+                headers=[(name, value.encode()) for name, value in (headers | trace_headers()).items()],
                 content=body,
                 extensions={"timeout": timeouts},
             ) as response,

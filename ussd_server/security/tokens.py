@@ -14,7 +14,7 @@ from itsdangerous import BadData, URLSafeSerializer
 
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.secrets_file import Ring
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import CursorError
 
 ACCESS_SECONDS = 900
 REFRESH_SECONDS = 30 * 24 * 3600
@@ -126,7 +126,7 @@ class Tokens:
         """The position of a cursor. INVALID_REQUEST when it is not one of ours, or of another list."""
         position = self._read(f"cursor/{kind}", cursor)
         if not isinstance(position, str):
-            raise ServiceError(Code.INVALID_REQUEST, "cursor: Not a cursor of this list.")
+            raise CursorError
         return position
 
     def callback_path(self, provider: str) -> str:

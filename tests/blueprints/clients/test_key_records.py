@@ -112,6 +112,19 @@ def test_a_key_is_used_from_allowed_addresses_only_and_a_refusal_counts(
     assert ApiKey.get_by_id(record["id"]).last_used_address == "::ffff:198.51.100.9"
 
 
+def test_a_right_secret_shows_the_limits_also_where_the_key_is_refused(
+    owner: Browser, web: FlaskClient, record: dict[str, Any]
+) -> None:
+    headers = {"x-api-key": record["apikey"], "x-api-secret": record["apisecret"]}
+    for bound, remaining in (({"allowed_addresses": ["198.51.100.9"]}, "99"), ({"is_active": 0}, "99")):
+        owner.ask("PATCH", f"{KEYS}/{record['id']}", bound)
+        reply = web.get("/api/balance", headers=headers)
+        assert (reply.status_code, reply.headers["X-RateLimit-Remaining"]) == (403, remaining)
+        assert reply.headers["RateLimit"].startswith('"minute";r=99;')
+        wrong = web.get("/api/balance", headers={**headers, "x-api-secret": "wrong"})
+        assert (wrong.status_code, "RateLimit" in wrong.headers) == (401, False)
+
+
 def test_a_refused_call_names_the_scope_that_it_lacked(
     owner: Browser, web: FlaskClient, record: dict[str, Any]
 ) -> None:

@@ -158,6 +158,18 @@ def test_an_admin_refunds_a_payment_and_both_are_linked(
     assert "Refund …" not in visitor.get(path).text
 
 
+def test_a_payments_key_is_a_link_for_those_who_may_see_keys(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    key = example_client.create_key()
+    caller = services.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1").caller
+    paid = services.transactions.create(request(), RequestContext(caller))
+    page, link = f"/transactions/{paid.transaction.transaction_id}", f'href="/console/api-keys/{key.id}"'
+    assert link in visit("developer").get(page).text
+    assert key.id in visit("viewer").get(page).text
+    assert link not in visit("viewer").get(page).text
+
+
 def test_another_clients_transaction_answers_as_a_missing_one(visit: Visit, services: Services) -> None:
     stranger: RequestContext = a_client("Other")
     foreign = services.transactions.create(request(), stranger).transaction.transaction_id

@@ -164,6 +164,12 @@ def test_warnings_do_not_block_publishing(menu: Make) -> None:
     }
 
 
+def test_a_node_that_chooses_a_pin_may_name_every_field_of_pins(menu: Make) -> None:
+    ways = {"goto": "bye", "locked": "bye", "missing": "bye"}
+    report = check(menu({"root": {"type": "pin", "mode": "choose", "text": {"en": "New PIN"}, **ways}}))
+    assert [(each.severity, each.rule, each.node) for each in report.findings] == [("warning", "pin", "root")]
+
+
 def test_too_many_nodes_without_a_screen_are_refused(menu: Make) -> None:
     def row(length: int) -> Menu:
         nodes = {

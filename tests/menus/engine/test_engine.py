@@ -12,6 +12,7 @@ from ussd_server.menus.document.document import parse
 from ussd_server.menus.engine.actions import Failed
 from ussd_server.menus.engine.engine import enter, resume, start
 from ussd_server.menus.engine.navigator import DisplayOptions, SessionFacts, State
+from ussd_server.menus.tools.walk import next_keys
 
 Menu = dict[str, Any]
 Dial = Callable[..., Any]
@@ -192,6 +193,27 @@ def test_a_long_menu_is_paged_without_splitting_an_option(menu: Make, dial: Dial
     phone.types("98").shows("11. District number 11 of all", "99 Prev")
     phone.types("98").shows("Invalid choice.", "Where?", *first[:4], "98 More")
     phone.types("98", "99", "11").ends("Goodbye")
+
+
+def test_every_option_is_on_a_page_below_a_notice(menu: Make, dial: Dial) -> None:
+    options = [{"label": {"en": f"District number {number} of all"}, "goto": "bye"} for number in range(1, 12)]
+    phone = dial(menu({"root": {"type": "menu", "text": {"en": "Where?"}, "options": options}}))
+    lines = [f"{number}. District number {number} of all" for number in range(1, 12)]
+    phone.types("x").shows("Invalid choice.", "Where?", *lines[:4], "98 More")
+    phone.types("98").shows(*lines[4:9], "98 More", "99 Prev")
+    phone.types("98").shows(*lines[9:], "99 Prev")
+    phone.types("99", "99").shows("Where?", *lines[:5], "98 More")
+
+
+def test_a_menu_of_one_page_has_a_second_below_a_notice(menu: Make, dial: Dial) -> None:
+    options = [{"label": {"en": f"District number {number} of all"}, "goto": "bye"} for number in range(1, 6)]
+    phone = dial(menu({"root": {"type": "menu", "text": {"en": "Where?"}, "options": options}}))
+    lines = [f"{number}. District number {number} of all" for number in range(1, 6)]
+    phone.shows("Where?", *lines).types("x").shows("Invalid choice.", "Where?", *lines[:4], "98 More")
+    simulator = phone.simulator
+    keys = [each.key for each in next_keys(simulator.document, simulator.state, simulator.channel)]
+    assert keys == ["1", "2", "3", "4", "5", "98"]
+    phone.types("98").shows(*lines[4:], "99 Prev")
 
 
 def test_a_list_shows_what_a_variable_holds_and_keeps_what_is_chosen(menu: Make, dial: Dial) -> None:

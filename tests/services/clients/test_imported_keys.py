@@ -42,7 +42,7 @@ def test_what_cannot_be_imported_is_refused_and_nothing_changes(
         (ImportApiKey(example_client.id, "Twelve123456\n", key.apisecret), "apikey: Must be"),
         (ImportApiKey(example_client.id, "Twelve123456", "short"), "apisecret: Must be"),
         (ImportApiKey(example_client.id, "Twelve123456", "é" * 20), "apisecret: Must be"),
-        (ImportApiKey(example_client.id, "Twelve123456", key.apisecret, ("all",)), "scopes: Must be"),
+        (ImportApiKey(example_client.id, "Twelve123456", key.apisecret, ("all",)), "scopes: unknown scope 'all'"),
         (ImportApiKey(example_client.id, key.apikey, new_apisecret()), "apisecret: Is not the one"),
         (ImportApiKey(other.id, key.apikey, key.apisecret), "apikey: Belongs to another client"),
         (ImportApiKey("0192e4a0-0000-7000-8000-000000000000", "Twelve123456", key.apisecret), "Client not found"),

@@ -22,7 +22,7 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberPin
-from ussd_server.services.subscribers.messages import ResetPin
+from ussd_server.services.subscribers.messages import ErasePersonalData, ResetPin
 from ussd_server.services.subscribers.pins import PinTry
 from ussd_server.services.ussd.messages import BeginSession, EnterText
 from ussd_server.status import ServiceError
@@ -184,6 +184,17 @@ def test_a_reset_ends_the_lock_and_lets_the_subscriber_choose_again(services: Se
     assert not services.subscriber_pins.reset(ResetPin(NUMBER), shop.call).had_pin
     assert AuditEvent.select().where(AuditEvent.action == "subscriber.pin_reset").count() == 1
     assert "Your PIN is kept." in GatewayPhone(shop).enters("7", NEW_PIN, NEW_PIN)
+
+
+def test_an_erasure_removes_the_reports_of_locks_with_the_pin(services: Services, shop: Shop) -> None:
+    for number in (NUMBER, "+256772000001"):
+        judge(services, shop, "new", PIN, number)
+        for _ in range(3):
+            judge(services, shop, "old", WRONG, number)
+    request = ErasePersonalData(NUMBER, by="Ann", second="Ben", reason="asked")
+    assert services.personal_data.erase(request, OPERATOR).removed["subscriber_pins"] == 1
+    reports = Event.select().where(Event.type == "subscriber.pin_locked")
+    assert [report.payload["phone_number"] for report in reports] == ["+256772000001"]
 
 
 def test_what_a_pin_opened_is_not_continued_after_a_dropped_call(services: Services, shop: Shop) -> None:

@@ -101,6 +101,15 @@ def test_the_clients_server_is_asked_once_signed_and_named(services: Services, c
     assert VOUCHER not in repr(UssdSession.get().__data__)
 
 
+def test_a_header_may_have_letters_outside_ascii(services: Services, client_server: HTTPServer) -> None:
+    reply = {"value": {"shillings": 750}}
+    client_server.expect_request("/voucher").respond_with_json(reply)
+    shop = Shop(services, asking(client_server.url_for("/voucher"), headers={"X-Shop": "Zoë's ŋ"}))
+    assert dial(shop, "4", VOUCHER).message == "Your balance is UGX 750"
+    (request, _) = client_server.log[0]
+    assert request.headers["X-Shop"].encode("latin-1").decode() == "Zoë's ŋ"
+
+
 def test_a_menus_payment_says_what_it_is_for(services: Services) -> None:
     about = {"description": "UGX {{vars.amount|ugx}} for ACME", "metadata": {"bill": "{{vars.amount}}"}}
     shop = Shop(services, shop_document(nodes={"pay": shop_document()["nodes"]["pay"] | about}))
@@ -149,6 +158,7 @@ def test_an_answer_that_cannot_be_used_leads_where_the_menu_says(services: Servi
         Response("not json"),
         Response("[" * 60_000),
         Response('{"value": {"shillings": "many"}}'),
+        Response('{"value": {"shillings": 750}, "rate": NaN}'),
         Response(status=302, headers={"Location": "http://127.0.0.1/"}),
         Response("x" * 100_000),
     ):
@@ -212,6 +222,14 @@ def test_a_neutral_server_drives_from_here(services: Services, client_server: HT
     assert received[0]["phone_number"] == PHONE
     transcript = services.api_sessions.get(session.session_id, shop.call).transcript
     assert [turn.entry for turn in transcript] == ["", "4", "****", "****"]
+
+
+def test_a_neutral_server_may_call_its_screen_a_text_as_channels_do(
+    services: Services, client_server: HTTPServer
+) -> None:
+    client_server.expect_request("/drive").respond_with_json({"action": "end", "text": "Thank you"})
+    shop = Shop(services, handing_over(client_server.url_for("/drive"), "neutral"))
+    assert dial(shop, "4").message == "Thank you"
 
 
 def test_a_server_written_for_africas_talking_works_unchanged(services: Services, client_server: HTTPServer) -> None:

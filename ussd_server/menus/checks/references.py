@@ -128,7 +128,7 @@ def find_pin_faults(document: Document) -> Iterator[Finding]:
         if node.mode != "choose" and node.locked is None:
             yield error("pin", f"`{node.mode}` needs `locked`, where a locked number is led", node.name)
         if node.mode == "choose" and node.missing is not None:
-            yield error("pin", "`missing` belongs to `ask` and `change`", node.name, ("missing",))
+            yield warning("pin", "`missing` has no effect here: it belongs to `ask` and `change`", node.name)
         if node.length != pins[0].length:
             message = f"the PIN has {node.length} digits here and {pins[0].length} in `{pins[0].name}`"
             yield error("pin", message, node.name, ("length",))

@@ -17,6 +17,7 @@ from ussd_server.menus.document.nodes import (
     ListNode,
     LookupNameNode,
     MenuNode,
+    Node,
     PayNode,
     PinNode,
     SmsNode,
@@ -177,9 +178,20 @@ def _navigate(navigator: Navigator, state: State, typed: str) -> Turn | None:
         return navigator.go_to(_unconfirmed(state._replace(back=())), navigator.document.start)
     if typed in (keys.more, keys.prev) and not isinstance(node, InputNode | PinNode | ConfirmNode):
         page = state.page + (1 if typed == keys.more else -1)
-        if 0 <= page < len(navigator.pages(state, node)):
-            return navigator.show(state._replace(page=page))
+        sentence = notice_of_pages(state, node)
+        if 0 <= page < len(navigator.pages(state, node, sentence)):
+            return navigator.show(state._replace(page=page), sentence if page else "")
     return None
+
+
+def notice_of_pages(state: State, node: Node) -> str:
+    """Return the notice on the first page of a menu or list that was shown again; empty without one.
+
+    It takes room of that page, so the pages below it begin with other options.
+    """
+    if not state.attempts or not isinstance(node, MenuNode | ListNode | LanguageNode):
+        return ""
+    return notice(node, None, state.values(), state.language)
 
 
 def _choose(navigator: Navigator, state: State, typed: str) -> Turn:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ussd_server.menus.document import nodes
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.engine.engine import asks_secret
+from ussd_server.menus.engine.engine import asks_secret, notice_of_pages
 from ussd_server.menus.engine.navigator import DisplayOptions, Navigator, SessionFacts, State
 from ussd_server.menus.engine.resumption import TO_MENU
 from ussd_server.menus.engine.views import Choice, choices, items_of
@@ -187,7 +187,7 @@ def _navigation(document: Document, state: State, node: nodes.ScreenNode, channe
         return
     if isinstance(node, nodes.ListNode) and not items_of(node, state.scope()):
         return
-    last = len(Navigator(document, channel).pages(state, node)) - 1
+    last = len(Navigator(document, channel).pages(state, node, notice_of_pages(state, node))) - 1
     if state.page < last:
         yield Choice(keys.more, keys.label("more", language), node.name)
     if state.page > 0:

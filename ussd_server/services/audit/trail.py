@@ -25,7 +25,6 @@ from ussd_server.models.ussd import Channel, Menu
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.services.pages import matching, of_period, page_of
 from ussd_server.services.runtime import Runtime
-from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 from ussd_server.wire import Page, view_of_row
 
@@ -121,10 +120,7 @@ class AuditService:
             .where(AuditEvent.client_id == context.client_id)
         )
         rows = matching(rows, request, AuditEvent.user_id, AuditEvent.action)
-        try:
-            return page_of(rows, AuditEvent, request, self._tokens, _views_with_emails, self._replica)
-        except ServiceError:
-            raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
+        return page_of(rows, AuditEvent, request, self._tokens, _views_with_emails, self._replica)
 
     def actions(self, context: RequestContext) -> tuple[str, ...]:
         """The actions in the client's audit trail; for operators, those of operators."""

@@ -358,6 +358,4 @@ def _imported_scopes(scopes: tuple[str, ...] | None) -> str | None:
     try:
         return None if scopes is None else joined_scopes(scopes)
     except ValueError as fault:
-        named = f": {fault}" if fault.args else ""
-        sentence = f"scopes: Must be resource:action, as the API document lists them{named}"
-        raise ServiceError(Code.INVALID_REQUEST, sentence) from None
+        raise ServiceError(Code.INVALID_REQUEST, f"scopes: {fault}") from None

@@ -13,6 +13,7 @@ from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, SignedInPerson
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import DATABASE_ERRORS, release_connection, unit_of_work
+from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.limits.networks import is_within, network_of
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.logs import Logger, trace_of
@@ -247,10 +248,11 @@ class AuthService:
 def _refusal_of_key(key: CachedKey, fault: Code, decision: RateLimitDecision, address: str) -> ServiceError:
     if fault is Code.INVALID_CREDENTIALS:
         refusal = _wrong_secret(decision)
-    elif fault is Code.ADDRESS_NOT_ALLOWED:
-        refusal = ServiceError(fault, f"The API key may not be used from the address {address}")
     else:
-        refusal = ServiceError(fault, "The API key is disabled or expired")
+        is_elsewhere = fault is Code.ADDRESS_NOT_ALLOWED
+        elsewhere = f"The API key may not be used from the address {address}"
+        refusal = ServiceError(fault, elsewhere if is_elsewhere else "The API key is disabled or expired")
+        refusal.headers = rate_limit_headers(decision)
     refusal.key_id, refusal.client_id = key.key_id, key.client_id
     return refusal
 

@@ -20,7 +20,7 @@ from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.subscribers.messages import ErasedData, ErasePersonalData, PersonalData
 from ussd_server.services.subscribers.pins import subscriber_number
-from ussd_server.services.ussd.endings import remove_sessions
+from ussd_server.services.ussd.endings import remove_events, remove_sessions
 from ussd_server.services.ussd.messages import SessionStatus
 from ussd_server.status import Code, ServiceError
 
@@ -95,8 +95,9 @@ class PersonalDataService:
                 removed[name] = table.delete().where(table.phone_number == number).execute()
             removed["messages"] = Sms.delete().where(_of_any_client(Sms), Sms.phone_number == number).execute()
             named = (PayoutItem.phone_number == number) & PayoutItem.registered_name.is_null(False)
-            pins = SubscriberPin.delete().where(_of_any_client(SubscriberPin), SubscriberPin.phone_number == number)
-            removed["subscriber_pins"] = pins.execute()
+            pin_ids = [row.id for row in _about(SubscriberPin, number)]
+            remove_events(pin_ids)
+            removed["subscriber_pins"] = SubscriberPin.delete().where(SubscriberPin.id.in_(pin_ids)).execute()
             removed["registered_names"] = PayoutItem.update(registered_name=None).where(named).execute()
             paid = (IncomingPayment.phone_number == number) & IncomingPayment.name.is_null(False)
             removed["names_of_payers"] = IncomingPayment.update(name=None).where(paid).execute()

@@ -98,14 +98,19 @@ def remove_sessions(ids: Sequence[str]) -> int:
     """Remove sessions with their events and the deliveries of these; return their number."""
     if not ids:
         return 0
-    events = Event.select(Event.id).where(Event.object_id.in_(ids))
     with unit_of_work():
-        Delivery.delete().where(Delivery.event_id.in_(events)).execute()
-        PendingEvent.delete().where(PendingEvent.event_id.in_(events)).execute()
-        Event.delete().where(Event.object_id.in_(ids)).execute()
+        remove_events(ids)
         ShownOutcome.delete().where(ShownOutcome.session_id.in_(ids)).execute()
         removed: int = UssdSession.delete().where(UssdSession.id.in_(ids)).execute()
     return removed
+
+
+def remove_events(object_ids: Sequence[str]) -> None:
+    """Remove the events of objects, with their deliveries."""
+    events = Event.select(Event.id).where(Event.object_id.in_(object_ids))
+    Delivery.delete().where(Delivery.event_id.in_(events)).execute()
+    PendingEvent.delete().where(PendingEvent.event_id.in_(events)).execute()
+    Event.delete().where(Event.object_id.in_(object_ids)).execute()
 
 
 def _ending(status: SessionStatus, reason: EndReason, now: datetime) -> dict[str, Any]:

@@ -19,14 +19,14 @@ _FIELDS = ("name", "scopes", "expires_at", "allowed_addresses", "daily_limit_cen
 def joined_scopes(scopes: Iterable[str]) -> str:
     """Scopes as they are stored: each once, in their order, with single spaces.
 
-    Raises ValueError with the name of an unknown scope; without a text for an unprintable one and for no scope.
+    Raises ValueError with the name of an unknown scope, or with a sentence for an unprintable one and for no scope.
     """
     unique_scopes = list(dict.fromkeys(scopes))
     unknown = next((scope for scope in unique_scopes if scope not in SCOPES), None)
     if unknown and unknown.isprintable():
         raise ValueError(f"unknown scope '{unknown[:_LONGEST_QUOTE]}'")
     if unknown is not None or not unique_scopes:
-        raise ValueError
+        raise ValueError("Must be one or more scopes, such as ussd:read, with single spaces between them, or null.")
     return " ".join(unique_scopes)
 
 
@@ -72,6 +72,6 @@ def _joined(name: str, join: Callable[[Iterable[str]], str], values: Iterable[st
     try:
         return join(values)
     except ValueError as fault:
-        # The contract has the sentence about scopes without the field.
-        parts = (BAD_BODY, *([name] if name != "scopes" else []), *map(str, fault.args))
-        raise ServiceError(Code.INVALID_REQUEST, ": ".join(parts)) from None
+        # The contract has the sentence about an unknown scope without the field.
+        place = "" if str(fault).startswith("unknown scope") else f"{name}: "
+        raise ServiceError(Code.INVALID_REQUEST, f"{BAD_BODY}: {place}{fault}") from None
