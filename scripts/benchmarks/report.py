@@ -37,9 +37,9 @@ _RATIOS = (
     ("refused 429", "bare", 0.55),
     ("balance", "bare", 0.50),
     ("disbursement", "bare", 0.20),
-    ("disbursement", "peer", 7.5),
+    ("disbursement", "peer", 9),
     ("USSD step", "bare", 0.24),
-    ("USSD step", "peer", 4),
+    ("USSD step", "peer", 7),
 )
 # Processor time of a bare answer under stock gunicorn, divided by that of the call: the least ratio.
 _COSTS = {
