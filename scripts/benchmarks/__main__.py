@@ -83,6 +83,7 @@ def check() -> None:
     """Compare the processor time of hot calls with docs/performance.json, in about a minute.
 
     Exit status 1: a call costs 30 % more than recorded, as a multiple of a bare answer's cost, in each of three tries.
+    With more than five programs for each processor it must cost twice as much, because waits alone make calls dearer.
     """
     try:
         check_costs(orjson.loads(FIGURES.read_bytes())["costs"])
