@@ -168,7 +168,8 @@ def fill_tables(text: str, result: Mapping[str, Any]) -> str:
     """Return the document with the tables that the result has figures for."""
     tables = {name: _markdown(result[name]) for name in TABLES if result.get(name)}
     tables["floors"] = _markdown([floor.row() for floor in floors_of(result)])
-    machine = f"{result['processors']} processors, load average before the run: {result['load_average']}.\n"
+    python = f"{result['python']}, " if "python" in result else ""
+    machine = f"{python}{result['processors']} processors, load average before the run: {result['load_average']}.\n"
     return _PLACE.sub(lambda place: place[1] + {"machine": machine, **tables}.get(place["name"], "") + place[3], text)
 
 
