@@ -100,3 +100,13 @@ def test_a_floor_is_judged_by_the_median_and_not_by_the_best_round(
     (tmp_path / "figures.json").write_text(json.dumps(result))
     written = document(tmp_path / "figures.json")
     assert f"| authenticated call / bare | >= 0.7 | {median:.2f} (0.10 to 1.20) | {decision} |" in written
+
+
+@pytest.mark.parametrize(("load", "most"), [(2, 1.3), (5, 1.3), (9, 2.0)])
+def test_a_busy_machine_hides_no_call_that_costs_twice_as_much(
+    monkeypatch: pytest.MonkeyPatch, load: float, most: float
+) -> None:
+    monkeypatch.syspath_prepend(_SCRIPTS)
+    is_dearer = import_module("benchmarks.costs").is_dearer
+    assert not is_dearer(now=3.6 * most * 0.99, recorded=3.6, load=load)
+    assert is_dearer(now=3.6 * most * 1.01, recorded=3.6, load=load)

@@ -86,7 +86,8 @@ def test_a_hot_call_enters_few_functions(services: Services, web: FlaskClient) -
     for name, call in calls.items():
         for _ in range(3):
             call()
-        entered[name] = count_functions(call)
+        # Twice a second a call also asks whether keys were changed without Redis.
+        entered[name] = min(count_functions(call) for _ in range(3))
     for session, text in (("cold", ""), ("cold", "1"), ("warm", "")):
         step(session, text)
     entered["USSD step"] = count_functions(lambda: step("warm", "1"))

@@ -18,7 +18,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter
 
 from ussd_server.api.bounded_request import BoundedRequest
-from ussd_server.api.endpoints import EndpointSpec, JsonResponse, refusal, template_of
+from ussd_server.api.endpoints import CompleteResponse, EndpointSpec, refusal, template_of
 from ussd_server.api.logged_bodies import logged_body
 from ussd_server.api.requests import (
     EXTENSION,
@@ -193,7 +193,7 @@ def _end(response: Response) -> Response:
     ours = [("X-Content-Type-Options", "nosniff"), ("X-Request-Id", current.request_id), *current.headers.items()]
     if endpoint != "console.static_file":
         ours.append(("Cache-Control", "no-store"))
-    if isinstance(response, JsonResponse):
+    if isinstance(response, CompleteResponse):
         response.last_headers = ours
     else:
         response.headers.update(ours)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
 from itertools import count
 from random import getrandbits
+from typing import TypeVar, dataclass_transform
 from unicodedata import category, normalize
 
 KAMPALA = timezone(timedelta(hours=3))
@@ -24,6 +26,14 @@ _TYPED_PHONE_NUMBER = re.compile(r"(?:\+?256|0(?=[1-9]))([0-9]{9})")
 _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 _EXACT_DIGITS = 28
 _MINUS = "\u2212"
+
+_Made = TypeVar("_Made")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def unchanging(made: type[_Made]) -> type[_Made]:
+    """Make a dataclass that only mypy keeps from being changed: a step makes a dozen, each in a quarter of the time."""
+    return dataclass(slots=True, unsafe_hash=True)(made)
 
 
 def phone_number(typed: str) -> str | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +69,11 @@ def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows:
 
     Prints the medians with the least and the greatest value, then the floors. Exit status 1: a median misses its floor.
     """
-    result: dict[str, Any] = {"processors": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}
+    result: dict[str, Any] = {
+        "processors": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 1),
+        "python": _interpreter(),
+    }
     for name in parts or _PARTS:
         result |= _PARTS[name](Size(rounds, seconds, clients, rows))
     if file is not None:
@@ -78,11 +84,18 @@ def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows:
     sys.exit(int(not all(floor.is_met for floor in floors)))
 
 
+def _interpreter() -> str:
+    """Return version and build of Python: one that was built without profiles is a tenth slower."""
+    is_profiled = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+    return f"Python {platform.python_version()}, built {'with' if is_profiled else 'without'} profiles"
+
+
 @bench.command()
 def check() -> None:
     """Compare the processor time of hot calls with docs/performance.json, in about a minute.
 
     Exit status 1: a call costs 30 % more than recorded, as a multiple of a bare answer's cost, in each of three tries.
+    With more than five programs for each processor it must cost twice as much, because waits alone make calls dearer.
     """
     try:
         check_costs(orjson.loads(FIGURES.read_bytes())["costs"])

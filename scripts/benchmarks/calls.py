@@ -43,7 +43,7 @@ class Target:
     scripts: Callable[[Stage, float], Scripts]
     status: int = 200
     repeats: bool = True
-    bare: str = "bare GET"
+    bare: str = "bare GET, stock gunicorn"
     peer: str | None = None
     has_latencies: bool = False
     warms_up: bool = True
@@ -154,9 +154,9 @@ def _ours(stage: Stage) -> list[Key]:
 
 TARGETS = (
     Target("bare GET, stock gunicorn", "stock", _get("authenticated", "/", _DONE)),
-    Target("bare POST, stock gunicorn", "stock", _payments(_ours, _DONE, b"/"), bare="bare POST"),
+    Target("bare POST, stock gunicorn", "stock", _payments(_ours, _DONE, b"/"), bare="bare POST, stock gunicorn"),
     Target("bare GET", "bare", _get("authenticated", "/", _DONE), has_latencies=True),
-    Target("bare POST", "bare", _payments(_ours, _DONE, b"/"), bare="bare POST"),
+    Target("bare POST", "bare", _payments(_ours, _DONE, b"/"), bare="bare POST, stock gunicorn"),
     Target("peer: authenticated call", "peer", lambda stage, _: [calls_with(stage.peer_keys, "/bench/answer", _DONE)]),
     Target(
         "peer: disbursement",
@@ -164,9 +164,9 @@ TARGETS = (
         _payments(lambda stage: stage.peer_keys, _CREATED),
         201,
         repeats=False,
-        bare="bare POST",
+        bare="bare POST, stock gunicorn",
     ),
-    Target("peer: USSD step", "peer", _steps("peer"), repeats=False, bare="bare POST"),
+    Target("peer: USSD step", "peer", _steps("peer"), repeats=False, bare="bare POST, stock gunicorn"),
     Target(
         "authenticated call",
         "service",
@@ -183,7 +183,7 @@ TARGETS = (
         _payments(_ours, _CREATED),
         201,
         repeats=False,
-        bare="bare POST",
+        bare="bare POST, stock gunicorn",
         peer="peer: disbursement",
         has_latencies=True,
     ),
@@ -192,7 +192,7 @@ TARGETS = (
         "service",
         _steps("service"),
         repeats=False,
-        bare="bare POST",
+        bare="bare POST, stock gunicorn",
         peer="peer: USSD step",
         has_latencies=True,
         warms_up=False,

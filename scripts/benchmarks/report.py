@@ -37,9 +37,9 @@ _RATIOS = (
     ("refused 429", "bare", 0.55),
     ("balance", "bare", 0.50),
     ("disbursement", "bare", 0.20),
-    ("disbursement", "peer", 7.5),
+    ("disbursement", "peer", 9),
     ("USSD step", "bare", 0.24),
-    ("USSD step", "peer", 4),
+    ("USSD step", "peer", 7),
 )
 # Processor time of a bare answer under stock gunicorn, divided by that of the call: the least ratio.
 _COSTS = {
@@ -168,7 +168,8 @@ def fill_tables(text: str, result: Mapping[str, Any]) -> str:
     """Return the document with the tables that the result has figures for."""
     tables = {name: _markdown(result[name]) for name in TABLES if result.get(name)}
     tables["floors"] = _markdown([floor.row() for floor in floors_of(result)])
-    machine = f"{result['processors']} processors, load average before the run: {result['load_average']}.\n"
+    python = f"{result['python']}, " if "python" in result else ""
+    machine = f"{python}{result['processors']} processors, load average before the run: {result['load_average']}.\n"
     return _PLACE.sub(lambda place: place[1] + {"machine": machine, **tables}.get(place["name"], "") + place[3], text)
 
 

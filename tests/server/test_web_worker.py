@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +12,13 @@ from types import SimpleNamespace
 import pytest
 from gevent import get_hub
 from gevent.socket import socketpair
+from gunicorn import util
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
 from ussd_server.server.caller_turns import CallerTurns
 from ussd_server.server.connection import ClientConnection
-from ussd_server.server.gevent_worker import WebLog
+from ussd_server.server.gevent_worker import WebLog, write_each_date_once
 
 
 @pytest.mark.parametrize(("kind", "lines"), [(Logger, 1), (WebLog, 0)])
@@ -34,6 +36,15 @@ def test_gunicorn_writes_no_line_for_a_call(kind: type[Logger], lines: int, tmp_
                 each.removeHandler(handler)
                 handler.close()
     assert len((tmp_path / "calls").read_text().splitlines()) == lines
+
+
+def test_each_response_has_the_date_of_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    gunicorns = util.http_date
+    monkeypatch.setattr(util, "http_date", gunicorns)
+    write_each_date_once()
+    for second in (0.0, 0.9, 1.0, 86_400.5):
+        monkeypatch.setattr(time, "time", lambda now=second: now)
+        assert util.http_date() == gunicorns(second)
 
 
 def test_a_short_response_is_sent_in_one_piece_and_a_long_one_while_it_is_made() -> None:

@@ -216,7 +216,7 @@ def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | Non
     return Response(parts, headers={**disposition, **(headers or {})}, content_type="text/csv; charset=utf-8")
 
 
-class JsonResponse(Response):
+class CompleteResponse(Response):
     """A response that is complete when it is made. `last_headers` are those of every response, sent after its own."""
 
     last_headers: Sequence[tuple[str, str]] = ()
@@ -229,7 +229,7 @@ class JsonResponse(Response):
 
 def json_response(status: int, envelope: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with an envelope."""
-    return JsonResponse(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
+    return CompleteResponse(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
 
 
 @cache

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from flask import Response, request
+from flask import Response
 
 from schemas.ussd import BeginSessionBody, EnterTextBody, ListSessionsQuery
 from ussd_server.api.endpoints import (
     ApiBlueprint,
+    CompleteResponse,
     EndpointReply,
     allow_anyone,
     authenticate_api_key,
     created,
     replies_in,
 )
-from ussd_server.api.requests import current_request, services
+from ussd_server.api.requests import CurrentRequest, current_request, services
 from ussd_server.api.trusted_proxies import UNREADABLE
 from ussd_server.context import RequestContext
 from ussd_server.gateways.messages import GatewayRequest
@@ -84,20 +85,24 @@ def end_session(session_id: str, context: RequestContext) -> SessionView:
 @replies_in("text/plain", "application/json")
 def take_step(adapter: str, channel_secret: str) -> Response:
     """Answer a step: 404 for an unknown path, else 200 with a screen."""
-    if UNREADABLE in request.environ:
-        reply = services().gateways.refuse(adapter, channel_secret)
+    current = current_request()
+    answering = current.services.gateways
+    if UNREADABLE in current.request.environ:
+        reply = answering.refuse(adapter, channel_secret)
     else:
-        reply = services().gateways.answer(adapter, channel_secret, _gateway_request(), current_request().request_id)
-    return Response(reply.body, headers=reply.headers, content_type=reply.content_type)
+        reply = answering.answer(adapter, channel_secret, _gateway_request(current), current.request_id)
+    return CompleteResponse(reply.body, headers=reply.headers, content_type=reply.content_type)
 
 
 @gateways.route("/ussd/<adapter>/<channel_secret>/events", methods=["POST"])
 @replies_in("text/plain")
 def take_report(adapter: str, channel_secret: str) -> Response:
     """Record a gateway's report on an ended session."""
-    services().gateways.record_end(adapter, channel_secret, _gateway_request())
+    current = current_request()
+    current.services.gateways.record_end(adapter, channel_secret, _gateway_request(current))
     return Response(b"", content_type="text/plain; charset=utf-8")
 
 
-def _gateway_request() -> GatewayRequest:
-    return GatewayRequest(request.method, request.query_string, request.get_data(), request.remote_addr or "")
+def _gateway_request(current: CurrentRequest) -> GatewayRequest:
+    given = current.request
+    return GatewayRequest(given.method, given.query_string, given.get_data(), current.address)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ussd_server.values import unchanging
+
 
 @dataclass(frozen=True, slots=True)
 class HandsetCall:
@@ -55,7 +57,7 @@ class StepKind(StrEnum):
     TIMEOUT = "timeout"
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class UssdStep:
     """A step of a gateway, normalised.
 
@@ -116,7 +118,7 @@ class Action(StrEnum):
     END = "end"
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class GatewayScreen:
     """The next screen of the phone."""
 
@@ -124,7 +126,7 @@ class GatewayScreen:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class GatewayRequest:
     """A gateway's HTTP request, not parsed yet."""
 
@@ -135,7 +137,7 @@ class GatewayRequest:
     """The gateway's IP address; empty when it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class GatewayReply:
     """The HTTP reply to a gateway. The status is always 200, because gateways drop the call on any other."""
 
@@ -144,7 +146,7 @@ class GatewayReply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class ChannelOptions:
     """The operator's settings of a channel.
 

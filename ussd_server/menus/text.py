@@ -8,6 +8,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ussd_server.values import unchanging
+
 # 3GPP TS 23.038, default alphabet and its extension table.
 BASIC = frozenset(
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡"
@@ -56,7 +58,7 @@ MIN_SEPTETS, MIN_UCS2 = 80, 40
 _SPACES = re.compile(r"\s+")
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Size:
     """The length of a text: septets, or 16-bit characters when one character is outside the alphabet."""
 
@@ -157,7 +159,7 @@ class Budget:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Screen:
     """The text that a phone shows after a step. `page` counts from 0; `ends` closes the session."""
 

@@ -1,7 +1,7 @@
 """gunicorn's gevent worker, which serves all web processes.
 
-Beyond gunicorn's interface for workers it uses `PIPE` and `age` of gunicorn's worker, and `do_read`, `do_handle`,
-`stop_accepting` and `max_accept` of gevent's server.
+Beyond gunicorn's interface for workers it uses `PIPE` and `age` of gunicorn's worker and `http_date` of its `util`, and
+`do_read`, `do_handle`, `stop_accepting` and `max_accept` of gevent's server.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from socket import SHUT_RD
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,7 @@ import orjson
 from gevent.pool import Pool
 from gevent.select import select
 from gevent.server import StreamServer
-from gunicorn import glogging
+from gunicorn import glogging, util
 from gunicorn.http.errors import (
     ConfigurationProblem,
     InvalidResponseHeader,
@@ -206,6 +206,13 @@ def _prepare_process() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
+    write_each_date_once()
+
+
+def write_each_date_once() -> None:
+    """Let gunicorn write the date of its responses once a second: 2 to 7 us less for each other response."""
+    written = lru_cache(maxsize=1)(util.http_date)
+    util.http_date = lambda: written(int(time.time()))
 
 
 def _log_exception(_context: Any, _kind: Any, error: Any, _trace: Any) -> None:

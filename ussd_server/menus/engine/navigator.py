@@ -16,6 +16,7 @@ from ussd_server.menus.engine.kept_secrets import Digest, KeptSecret, digests_of
 from ussd_server.menus.engine.views import Renderer, is_constant, items_of
 from ussd_server.menus.phrases import phrase
 from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Budget, Screen
+from ussd_server.values import unchanging
 
 MAX_HOPS = 24  # nodes without a screen in one step
 MAX_BACK = 20
@@ -24,7 +25,7 @@ MASK = "****"
 _NOTHING: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class SessionFacts:
     """The facts of a session, known from its first step; documents read them as `session.x`."""
 
@@ -45,7 +46,7 @@ class SessionFacts:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class LiveValues:
     """The values of a running session."""
 
@@ -167,7 +168,7 @@ class DisplayOptions:
 STANDARD = DisplayOptions()
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Navigator:
     """Navigates one document on one channel. Every method is pure: it takes a state and returns a turn."""
 

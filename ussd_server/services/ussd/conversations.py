@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ussd_server.context import Caller, CallerKind, RequestContext
@@ -19,12 +18,13 @@ from ussd_server.services.ussd.actions import ActionContext, Actions
 from ussd_server.services.ussd.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
 from ussd_server.services.ussd.messages import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.services.ussd.sessions import Sessions, StepInput, may_be_paying, state_of
+from ussd_server.values import unchanging
 
 _LONGEST_NETWORK = 10
 _CUT_OFF = (SessionStatus.ACTIVE, *DROPPED_OFF)
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class DialRequest:
     """A dialled code, where it leads, and the API key or the channel that it came by.
 

@@ -18,7 +18,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel, Menu, ServiceCode, ShownOutcome, SubscriberLanguage, UssdSession
 from ussd_server.services.transactions.messages import TransactionStatus
-from ussd_server.values import new_id_floor
+from ussd_server.values import new_id_floor, unchanging
 
 RESUME_WITHIN = timedelta(minutes=10)
 FEWEST_TURNS_TO_RESUME = 2
@@ -32,7 +32,7 @@ OUTCOME_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class CodeTarget:
     """Where a dialled code leads: its client and the menu version for new sessions.
 
@@ -48,7 +48,7 @@ class CodeTarget:
     may_have_outcome: bool
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class SessionLookup:
     """The last session under a gateway's session id, if any, and what decides whether the step is answered.
 

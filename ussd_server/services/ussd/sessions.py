@@ -34,7 +34,7 @@ from ussd_server.services.ussd.lookup import WaitingOutcome, mark_shown
 from ussd_server.services.ussd.messages import EndReason, SessionStatus
 from ussd_server.services.webhooks.events import new_event
 from ussd_server.threads import Turns
-from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.values import iso_milliseconds, new_id, unchanging
 
 # Longer than any step may take and shorter than a gateway waits: a waiting step takes over from a dead process.
 LEASE_SECONDS = 7
@@ -83,7 +83,7 @@ class StepWrite:
     is_written: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class StepInput:
     """The input of a step: its time, its text, and its number where the gateway numbers steps."""
 
@@ -92,7 +92,7 @@ class StepInput:
     sequence: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class AnsweredTexts:
     """The texts that a session has answered, by the turns of its row: each stored as its length and HMAC, as PINs are.
 
@@ -120,7 +120,7 @@ class AnsweredTexts:
         return text[length:].removeprefix("*")
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class AnsweredSteps:
     """What a session has answered when a step is received; `is_recent`: the last answer is less than two seconds old.
 

@@ -11,16 +11,17 @@ from ussd_server.services.ussd.actions import ActionContext
 from ussd_server.services.ussd.lookup import CodeTarget
 from ussd_server.services.ussd.messages import CachedChannel, SessionStatus
 from ussd_server.services.ussd.sessions import AnsweredSteps, AnsweredTexts, StepInput
+from ussd_server.values import unchanging
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Start:
     """A new session; `entries` were dialled with the code and are for fast-forward."""
 
     entries: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Entry:
     """A new entry."""
 
