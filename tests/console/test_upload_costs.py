@@ -68,5 +68,13 @@ def test_the_file_of_a_bank(app: Flask, operator: Operators) -> None:
     plain = partial(call, ID + b"," + ID + b",A,B,1,N,500,UGX," + b" " * 110 + b"\n")
     plain()
     assert endpoint.status == 400, "no line has a reference of the bank"
-    units = (b"a," * 9 + b"\n", b"a," * 60 + b"\n", b"a\n", b'"a""b",', b'",\n', b" " * 990 + b",1,1\n", b"," * 31 + b"\n")
+    units = (
+        b"a," * 9 + b"\n",
+        b"a," * 60 + b"\n",
+        b"a\n",
+        b'"a""b",',
+        b'",\n',
+        b" " * 990 + b",1,1\n",
+        b"," * 31 + b"\n",
+    )
     report("the file of a bank", *worst_ratio(plain, ((repr(unit[:9]), partial(call, unit)) for unit in units)))

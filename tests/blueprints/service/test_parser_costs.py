@@ -76,7 +76,10 @@ def test_menus_in_yaml(app: Flask, services: Services, web: FlaskClient) -> None
         return Endpoint(app, "/api/menus/m/check", "application/yaml", headers).call(text.encode()[: SIZE - 1])
 
     plain = partial(call, worst_inputs.plain_menu(SIZE))
-    report("YAML, a menu", *worst_ratio(plain, ((name, partial(call, text)) for name, text in worst_inputs.menu_texts(SIZE))))
+    report(
+        "YAML, a menu",
+        *worst_ratio(plain, ((name, partial(call, text)) for name, text in worst_inputs.menu_texts(SIZE))),
+    )
 
 
 @pytest.mark.parametrize("path", ["/console/sign-in", "/console/payouts/new"])
