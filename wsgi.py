@@ -15,6 +15,3 @@ if settings.exports_spans:
 services = build_services(settings)
 services.timekeeper.start()
 app = create_app(services)
-# The first of each takes 100 to 200 ms, for which no request waits so.
-for page in ("/openapi.json", "/console/sign-in"):
-    app.test_client().get(page)

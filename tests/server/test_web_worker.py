@@ -77,9 +77,13 @@ def test_the_main_process_imports_no_flask_so_that_a_reload_serves_an_upgraded_o
 
 
 _FIRST_REPLIES = """
-import json, time
+import json, os, time
+from pathlib import Path
+Path(os.environ["USSD_DATA_DIR"], "metrics").mkdir()
+from ussd_server.server.gunicorn_settings import make_first_replies
 import wsgi
 
+make_first_replies(wsgi.app)
 took = {}
 for page in ("/openapi.json", "/console/sign-in", "/console/operator/sign-in"):
     began = time.thread_time()
