@@ -57,7 +57,7 @@ def _read_metrics(scrapes: Sequence[_Scrape]) -> None:
     folder = services().settings.metrics_dir
     # The files of all processes are read, added up and written in one piece.
     counted = in_native_thread(_counted_in, str(folder), pool="documents") if folder.is_dir() else generate_latest()
-    text = counted + generate_latest(_Now())  # type: ignore[arg-type]
+    text = counted + generate_latest(_Now())
     for scrape in scrapes:
         scrape.text = text
 
