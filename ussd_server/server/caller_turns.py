@@ -11,7 +11,7 @@ from gevent.event import Event
 # Requests that begin together share a round trip to Redis and a commit: one at a time, a USSD step cost 60 % more.
 _MOST_IN_A_TURN = 16
 # A request takes some five turns. Processor time, because a turn is no longer for other work on the machine.
-_LONG_TURN_SECONDS = 0.004
+_LONG_TURN_SECONDS = 0.006
 
 
 class CallerTurns:
