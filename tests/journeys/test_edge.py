@@ -206,6 +206,18 @@ def test_a_login_is_counted_and_refused_in_its_envelope_however_its_path_is_writ
     assert refused[1]["retry-after"] == "1"
 
 
+@pytest.mark.parametrize("path", ["/api/clients/token/refresh", "/api/clients/token%2frefresh"])
+def test_a_hundred_refreshes_of_an_address_pass_and_a_flood_takes_no_login_from_it(edge: Edge, path: str) -> None:
+    address = f"10.2.0.{next(ADDRESSES)}"
+    request = line(path, "POST", address=address)
+    assert statuses_of(edge, [request] * 100) == [200] * 100
+    assert 429 in statuses_of(edge, [request] * 100)
+    # One is let through every tenth of a second, and it may be this one.
+    refused = next(answer for answer in (raw(edge, request) for _ in range(10)) if answer[0] != 200)
+    assert_refused_to_people(refused, 429)
+    assert statuses_of(edge, [line("/api/clients/login", "POST", address=address)] * 20) == [200] * 20
+
+
 @pytest.mark.parametrize("method", ["TRACE", "CONNECT"])
 def test_methods_that_nginx_refuses_are_counted_too(edge: Edge, method: str) -> None:
     # One call is let through every 10 ms, and it may be this one.

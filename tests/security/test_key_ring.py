@@ -76,6 +76,16 @@ def test_a_key_of_a_renewal_elsewhere_is_found_by_its_id_also_between_two_checks
     assert here.find(Ring.SEALING, renewed.id) == renewed
 
 
+def test_a_key_that_was_dropped_elsewhere_is_found_no_more(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_ring, "CHECK_SECONDS", 0.0)
+    keyring, elsewhere = Keyring.create(path), Keyring(path)
+    old = keyring.newest(Ring.TOKENS)
+    elsewhere.add_keys()
+    assert keyring.find(Ring.TOKENS, old.id) == old
+    elsewhere.drop_keys_before(elsewhere.newest_ids())
+    assert keyring.find(Ring.TOKENS, old.id) is None
+
+
 def test_renewals_at_once_lose_no_key(path: Path) -> None:
     keyrings = [Keyring.create(path) for _ in range(6)]
     threads = [threading.Thread(target=keyring.add_keys) for keyring in keyrings]

@@ -29,11 +29,40 @@ request("many")
 print(json.dumps(begun))
 """
 
+_DEAR = """
+import json, time
+import gevent
+from ussd_server.server.caller_turns import CallerTurns
+
+turns, begun = CallerTurns(gevent.get_hub().loop), []
+
+def request():
+    turns.wait("many")
+    begun.append("many")
+    ends_at = time.thread_time() + 0.005
+    while time.thread_time() < ends_at:
+        pass
+
+many = [gevent.spawn(request) for _ in range(150)]
+while len(begun) < 32:
+    gevent.sleep(0.000001)
+before = len(begun)
+for _ in range(5):
+    gevent.sleep(0.000001)
+print(json.dumps(len(begun) - before))
+gevent.joinall(many)
+assert len(begun) == 150
+"""
+
 
 def test_the_request_of_another_caller_begins_before_those_of_a_caller_with_many() -> None:
     begun = run_cooperatively(_MANY_AND_ONE)
     assert begun.index("one") <= 16
     assert begun.count("many") == 102
+
+
+def test_requests_that_compute_for_long_begin_one_by_one() -> None:
+    assert run_cooperatively(_DEAR) <= 10
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -16,6 +16,7 @@ from gunicorn import util
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
+from tests.support.cooperative import run_cooperatively
 from ussd_server.server.caller_turns import CallerTurns
 from ussd_server.server.connection import ClientConnection
 from ussd_server.server.gevent_worker import WebLog, write_each_date_once
@@ -84,3 +85,33 @@ def test_each_part_of_a_body_in_chunks_waits_for_a_turn_of_its_caller() -> None:
 def test_the_main_process_imports_no_flask_so_that_a_reload_serves_an_upgraded_one() -> None:
     look = "import sys, ussd_server.server.gevent_worker; print({'flask', 'werkzeug'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", look], text=True) == "set()\n"
+
+
+_FIRST_REPLIES = """
+import json, os, time
+from pathlib import Path
+Path(os.environ["USSD_DATA_DIR"], "metrics").mkdir()
+from ussd_server.server.gunicorn_settings import make_first_replies
+import wsgi
+
+make_first_replies(wsgi.app)
+took = {}
+for page in ("/openapi.json", "/console/sign-in", "/console/operator/sign-in"):
+    began = time.thread_time()
+    assert wsgi.app.test_client().get(page).status_code == 200
+    took[page] = round((time.thread_time() - began) * 1000)
+wsgi.services.close()
+print(json.dumps(took))
+"""
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_no_reply_of_a_new_process_takes_long(database_url: str, redis_url: str, tmp_path: Path) -> None:
+    took = run_cooperatively(
+        _FIRST_REPLIES,
+        USSD_DATABASE_URL=database_url,
+        USSD_REDIS_URL=redis_url,
+        USSD_DATA_DIR=str(tmp_path),
+        USSD_LOG_LEVEL="ERROR",
+    )
+    assert max(took.values()) < 30, took

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import smpp34
 from hypothesis import given
@@ -104,3 +106,13 @@ def test_a_message_that_ends_too_early_is_no_longer_message(message: Message, cu
 def test_a_length_out_of_range_is_malformed(length: int) -> None:
     with pytest.raises(MalformedPduError):
         decode_header(HEADER.pack(length, CommandId.DELIVER_SM, 0, 1))
+
+
+def test_a_body_full_of_parameters_is_refused_after_the_first_of_them() -> None:
+    message = Message(Address("1"), Address("2"), b"text")
+    many = b"\x14\x00\x00\x00" * 16_000
+    assert len(Message.decode(message.encode() + many[: 64 * 4]).tlvs) == 1
+    began = time.thread_time()
+    with pytest.raises(MalformedPduError, match="too many"):
+        Message.decode(message.encode() + many)
+    assert time.thread_time() - began < 0.002

@@ -44,6 +44,25 @@ def json_bodies(size: int, most_values: int = _MOST_VALUES) -> Iterator[tuple[st
     yield "no UTF-8", b'{"a":"' + b"\xe9" * (size - 8) + b'"}'
 
 
+def plain_menu(size: int) -> str:
+    """A menu in YAML of as many nodes as there is room for."""
+    node = (
+        "  n{0}:\n    type: screen\n    text: Pay the school fees\n    options:\n      - {{label: Pay, goto: n{0}}}\n"
+    )
+    return "start: n0\nnodes:\n" + "".join(map(node.format, range(size // len(node))))
+
+
+def menu_texts(size: int) -> Iterator[tuple[str, str]]:
+    """YAML of repeated units."""
+    units = (
+        "- a\n", "{a: b},", "[],", "[", "? a\n: b\n", '"a",', "- - - - - a\n", "1,", "- |\n a\n", "#a\n", ": ",
+        "- &a\n",
+    )  # fmt: skip
+    for unit in units:
+        for begin in ("", "a: ["):
+            yield repr(begin + unit), begin + unit * (size // len(unit))
+
+
 def plain_form(size: int) -> bytes:
     """A form with one long field."""
     return b"email=" + b"a" * (size - 6)

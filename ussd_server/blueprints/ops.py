@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from flask import Response
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Metric, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -16,6 +17,7 @@ from ussd_server.context import RequestContext
 from ussd_server.metrics import count_requests
 from ussd_server.services.operations.messages import Health, Readiness
 from ussd_server.status import Code
+from ussd_server.threads import Batches, in_native_thread
 
 _VERSION = version("ussd-server")
 
@@ -38,10 +40,33 @@ def show_readiness(_: RequestContext) -> Readiness:
 @replies_in("text/plain")
 def show_metrics() -> Response:
     """What all web processes counted, and what waits and works now, in the text format of Prometheus."""
+    scrape = _Scrape()
+    _scrapes.do(scrape)
+    return Response(scrape.text, content_type=CONTENT_TYPE_LATEST)
+
+
+@dataclass(slots=True)
+class _Scrape:
+    """One request for the metrics. Those that arrive during another one share the next text: it takes 30 queries."""
+
+    text: bytes = b""
+
+
+def _read_metrics(scrapes: Sequence[_Scrape]) -> None:
     count_requests()
-    now = CollectorRegistry()
-    now.register(_Now())
-    return Response(generate_latest(_registry()) + generate_latest(now), content_type=CONTENT_TYPE_LATEST)
+    folder = services().settings.metrics_dir
+    # The files of all processes are read, added up and written in one piece.
+    counted = in_native_thread(_counted_in, str(folder), pool="documents") if folder.is_dir() else generate_latest()
+    text = counted + generate_latest(_Now())
+    for scrape in scrapes:
+        scrape.text = text
+
+
+_scrapes = Batches(_read_metrics)
+
+
+def _counted_in(folder: str) -> bytes:
+    return generate_latest(MultiProcessCollector(None, folder))  # type: ignore[no-untyped-call]
 
 
 class _Now(Collector):
@@ -58,12 +83,3 @@ class _Now(Collector):
             family = families.setdefault(name, Metric(name, measure.meaning, kind))
             family.add_sample(measure.name, dict(measure.labels), measure.value)
         return families.values()
-
-
-def _registry() -> CollectorRegistry:
-    folder = services().settings.metrics_dir
-    if not folder.is_dir():
-        return REGISTRY
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry, str(folder))  # type: ignore[no-untyped-call]
-    return registry

@@ -90,6 +90,9 @@ class Keyring:
         """The key named `key_id`, None when there is none."""
         if key_id not in self._rings[ring]:
             self._follow_file()
+        elif ring is Ring.TOKENS:
+            # A dropped key of the other rings has nothing left to read; a token of one must be refused.
+            self._follow_file_soon()
         return self._rings[ring].get(key_id)
 
     def all_materials(self, ring: Ring) -> list[bytes]:

@@ -19,6 +19,8 @@ from ussd_server.server.running import Announcement
 from ussd_server.settings import read_settings
 
 _OURS = frozenset({"schemas", "ussd_server", "wsgi"})
+# The description of the API, and a page of the console.
+_FIRST_REPLIES = ("/openapi.json", "/console/sign-in")
 _MOST_FILES = 16_384
 _MOST_CONNECTIONS = 4000
 # Files beside client connections and what requests open: databases, Redis, metrics, logs.
@@ -104,10 +106,17 @@ def post_fork(_server: Any, _worker: Any) -> None:
         del sys.modules[name]
 
 
-def post_worker_init(_worker: Any) -> None:
-    """Leave what was imported out of every later garbage collection."""
+def post_worker_init(worker: Any) -> None:
+    """Make the first replies that take long, and leave what was made out of every later garbage collection."""
+    make_first_replies(worker.wsgi)
     gc.freeze()
     gc.enable()
+
+
+def make_first_replies(app: Any) -> None:
+    """Make the replies whose first takes 100 to 200 ms, so that no request waits for it. `app` need not be of Flask."""
+    for path in _FIRST_REPLIES if hasattr(app, "test_client") else ():
+        app.test_client().get(path)
 
 
 def worker_exit(_server: Any, _worker: Any) -> None:

@@ -70,36 +70,16 @@ def test_json_of_a_key(app: Flask, services: Services, web: FlaskClient, path: s
     )
 
 
-def menu_of(size: int) -> str:
-    node = (
-        "  n{0}:\n    type: screen\n    text: Pay the school fees\n    options:\n      - {{label: Pay, goto: n{0}}}\n"
-    )
-    return "start: n0\nnodes:\n" + "".join(map(node.format, range(size // len(node))))
-
-
 def test_menus_in_yaml(app: Flask, services: Services, web: FlaskClient) -> None:
-    units = [
-        "- a\n",
-        "{a: b},",
-        "[],",
-        "[",
-        "? a\n: b\n",
-        '"a",',
-        "- - - - - a\n",
-        "1,",
-        "- |\n a\n",
-        "#a\n",
-        ": ",
-        "- &a\n",
-    ]
-    texts = [(repr(begin + unit), begin + unit * (SIZE // len(unit))) for unit in units for begin in ("", "a: [")]
-
     def call(text: str) -> float:
         headers = Program(services, web).headers
         return Endpoint(app, "/api/menus/m/check", "application/yaml", headers).call(text.encode()[: SIZE - 1])
 
-    plain = partial(call, menu_of(SIZE))
-    report("YAML, a menu", *worst_ratio(plain, ((name, partial(call, text)) for name, text in texts)))
+    plain = partial(call, worst_inputs.plain_menu(SIZE))
+    report(
+        "YAML, a menu",
+        *worst_ratio(plain, ((name, partial(call, text)) for name, text in worst_inputs.menu_texts(SIZE))),
+    )
 
 
 @pytest.mark.parametrize("path", ["/console/sign-in", "/console/payouts/new"])
