@@ -33,12 +33,15 @@ _LONGEST_TEXT = 100
 _LARGEST_SUM_CENTS = 10**17
 # How spreadsheet programs show a long number in a narrow column, and save it.
 _SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+[0-9]+")
+# The same of a column of ids: a number with decimals or thousands, signs in place of digits, the name of an error.
+_CHANGED = re.compile(r"[0-9]+\.0+|[0-9]{1,3}(,[0-9]{3})+|#+|#[A-Z0/]+[!?A]")
 # Clocks differ, and dates without seconds are cut to the minute.
 _TOLERANCE = timedelta(minutes=5)
 _STEP = timedelta(minutes=30)
 _NONE = timedelta(0)
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-_DIRECTIONS: dict[LineType | None, int] = {LineType.IN: 1, LineType.OUT: -1, LineType.FEE: -1}
+_SIDES: dict[LineType | None, int] = {LineType.IN: 1, LineType.OUT: -1}
+_DIRECTIONS = _SIDES | {LineType.FEE: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +214,8 @@ class StatementReader:
 
     def _id(self, row: Row, field: StatementField) -> str:
         text = self._text(row, field)
-        if _SHORTENED.fullmatch(text):
-            sentence = f"a spreadsheet shortened the number to {text[:32]}; use the file as it was downloaded."
+        if _SHORTENED.fullmatch(text) or (field is StatementField.ID and _CHANGED.fullmatch(text)):
+            sentence = f"a spreadsheet changed the number to {text[:32]}; use the file as it was downloaded."
             self._refuse(row, field, sentence)
         if '"' in text:
             self._refuse(row, field, "a quotation mark stands within the cell.")
@@ -250,6 +253,7 @@ class StatementReader:
             cents, direction = abs(side.cents), its_direction
         if not amount and not sides:
             return None
+        direction = self._direction_of_word(row, direction)
         if cents and not direction and kind is not LineType.REVERSAL:
             direction = self._direction_of_kind(row, kind)
         if amount and amount.is_signed and direction > 0 and not self._has_signs and _DIRECTIONS.get(kind, 1) < 0:
@@ -274,6 +278,14 @@ class StatementReader:
         if field is StatementField.CREDIT or (side.cents < 0) != (field in self._conventions.negative):
             self._refuse(row, field, f"the sign of the {field} has two readings.")
         return -1
+
+    def _direction_of_word(self, row: Row, direction: int) -> int:
+        """The direction of the word Credit or Debit; without one that of the amount."""
+        text = self._text(row, StatementField.SIDE)
+        said = _SIDES.get(self._known.types.get(heading_key(text)), direction)
+        if said == -direction != 0:
+            self._refuse(row, StatementField.SIDE, f"the side {text[:40]!r} contradicts the amount.")
+        return said
 
     def _direction_of_kind(self, row: Row, kind: LineType | None) -> int:
         if kind is None:
