@@ -21,6 +21,8 @@ from ussd_server.values import KAMPALA
 
 FILES = Path(__file__).parent / "files"
 FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
+# Spreadsheets have no time zones.
+EARLIER, LATER = datetime(2026, 5, 11, 9), datetime(2026, 11, 20, 9)  # noqa: DTZ001
 HEADINGS = "Id,External id,Date,Status,Type,From,Amount,Currency"
 LINE = "31000000001,,2026-11-20 09:05:10,Successful,Payment,256770000101,5000,UGX"
 
@@ -338,7 +340,7 @@ def test_an_id_of_more_digits_than_a_spreadsheet_keeps_refuses_the_file() -> Non
 
 
 def test_a_workbook_whose_dates_a_spreadsheet_may_have_exchanged_is_refused() -> None:
-    rows = [["1", datetime(2026, 5, 11, 9), "Payment", 5000], ["2", "20/11/2026 10:00", "Payment", 5000]]
+    rows = [["1", EARLIER, "Payment", 5000], ["2", "20/11/2026 10:00", "Payment", 5000]]
     assert refusal(workbook([["Id", "Date", "Type", "Amount"], *rows])) == (
         "Row 2, column B: the spreadsheet may have exchanged day and month of 2026-05-11 09:00:00, because row 3 has "
         "20/11/2026 10:00; use the file as it was downloaded."
@@ -346,5 +348,5 @@ def test_a_workbook_whose_dates_a_spreadsheet_may_have_exchanged_is_refused() ->
 
 
 def test_a_workbook_with_dates_and_texts_of_days_after_the_twelfth_is_read() -> None:
-    rows = [["1", datetime(2026, 11, 20, 9), "Payment", 5000], ["2", "20/11/2026 10:00", "Payment", 5000]]
+    rows = [["1", LATER, "Payment", 5000], ["2", "20/11/2026 10:00", "Payment", 5000]]
     assert shillings(lines_of(workbook([["Id", "Date", "Type", "Amount"], *rows]))) == [5000, 5000]
