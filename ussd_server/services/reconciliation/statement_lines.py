@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from ussd_server.services.reconciliation.conventions import (
 )
 from ussd_server.services.reconciliation.days.stated_period import StatedPeriod
 from ussd_server.services.reconciliation.statement_rows import Layouts, StatementTable
+from ussd_server.spreadsheets.changed import is_changed, is_shortened
 from ussd_server.spreadsheets.dates import read_date
 from ussd_server.spreadsheets.headings import heading_key
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
@@ -31,10 +31,6 @@ _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _LONGEST_TEXT = 100
 # The database keeps sums in 64 bits; more is a wrong column anyway.
 _LARGEST_SUM_CENTS = 10**17
-# How spreadsheet programs show a long number in a narrow column, and save it.
-_SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+[0-9]+")
-# The same of a column of ids: a number with decimals or thousands, signs in place of digits, the name of an error.
-_CHANGED = re.compile(r"[0-9]+\.0+|[0-9]{1,3}(,[0-9]{3})+|#+|#[A-Z0/]+[!?A]")
 # Clocks differ, and dates without seconds are cut to the minute.
 _TOLERANCE = timedelta(minutes=5)
 _STEP = timedelta(minutes=30)
@@ -214,7 +210,8 @@ class StatementReader:
 
     def _id(self, row: Row, field: StatementField) -> str:
         text = self._text(row, field)
-        if _SHORTENED.fullmatch(text) or (field is StatementField.ID and _CHANGED.fullmatch(text)):
+        # Payers type references, such as `#5`.
+        if is_changed(text) if field is StatementField.ID else is_shortened(text):
             sentence = f"a spreadsheet changed the number to {text[:32]}; use the file as it was downloaded."
             self._refuse(row, field, sentence)
         if '"' in text:
