@@ -101,8 +101,8 @@ class _Lines:
                 self._exchanged_date = self._exchanged_date or row
             return
         self._typed_date = self._typed_date or row
-        date = read_date(text, self._table.known.zone)
-        if date is None or date.day_first == date.month_first or self._found.order is not None:
+        date = read_date(text, self._table.known.zone) if self._found.order is None else None
+        if date is None or date.day_first == date.month_first:
             return
         if date.has_two_readings:
             self._doubtful_date = self._doubtful_date or (row, date)
