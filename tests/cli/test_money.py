@@ -97,6 +97,7 @@ def test_a_lost_payment_is_listed_and_booked_once(client_id: str, tmp_path: Path
     lost.write_text(lost.read_text().replace("+256770000000,,", "+256770000000,ACME,R1"))
     booking = (*command, "--book", lost, "--by", "Mary Akello", "--and", "John Okot")
     assert "1 booked, UGX 5,000; 0 had been booked before." in run(*booking).output
+    assert "0 booked, UGX 0; 1 had been booked before." in run(*booking).output
     assert "No payment was lost." in run(*command).output
     assert run(*command, "--book", lost).exit_code == 2
     refused = run(*command, "--by", "Mary Akello", "--and", "John Okot")

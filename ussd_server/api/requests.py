@@ -171,13 +171,16 @@ def _read_at_most(most: int, environ: dict[str, Any]) -> bytes:
     return b"".join(parts)
 
 
-def parse_object(request: Request, body: bytes, most_values: int = Body.most_values) -> dict[str, Any]:
+def parse_object(
+    request: Request, body: bytes, most_values: int = Body.most_values, *, is_storable: bool = True
+) -> dict[str, Any]:
     """The JSON object in a body; an empty body is an empty object.
 
     UNSUPPORTED_MEDIA_TYPE (415) for a content type other than JSON in UTF-8; INVALID_REQUEST for malformed
     JSON, more than `most_values` values, duplicate names, more than 32 levels, lone surrogates, NUL, and anything but
-    an object. Numbers with a point or an exponent become Decimal. NaN, Infinity and endless numbers become a Decimal
-    that no field accepts, so that the refusal names the field. A body larger than 64 KiB is read with pauses.
+    an object. Without `is_storable`, lone surrogates and NUL pass: the caller leaves them out. Numbers with a point or
+    an exponent become Decimal. NaN, Infinity and endless numbers become a Decimal that no field accepts, so that the
+    refusal names the field. A body larger than 64 KiB is read with pauses.
     """
     if not body:
         return {}
@@ -192,7 +195,7 @@ def parse_object(request: Request, body: bytes, most_values: int = Body.most_val
         raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
     if marks > _MAX_DEPTH and is_deeper(document, _MAX_DEPTH, pause):
         raise _too_deep()
-    if b"\\u" in body and (escape := unstorable_escape(body, pause)):
+    if is_storable and b"\\u" in body and (escape := unstorable_escape(body, pause)):
         # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
         what = "contains a NUL character" if escape == b"\\u0000" else "is not valid JSON"
         raise ServiceError(Code.INVALID_REQUEST, f"The request body {what}")

@@ -50,7 +50,7 @@ def receive_callback(provider: str, callback_secret: str) -> Response:
 def check_payment(provider: str, secret: str) -> Response:
     """A provider asks whether a payment code takes a payment, before the payer pays. 404: unknown path."""
     services().notices.require_path(provider, secret)
-    answer = services().notices.check(messages.CheckPayment(**_parts(_CHECK)))
+    answer = services().notices.check(messages.CheckPayment(**_parts(_CHECK, is_storable=True)))
     return _reply(answer.message, _write_check(answer))
 
 
@@ -64,12 +64,13 @@ def notify_payment(provider: str, secret: str) -> Response:
     notices.require_signature(provider, headers, request.get_data())
     current = current_request()
     context = RequestContext(Caller(CallerKind.NOBODY), current.request_id, current.address)
-    answer = notices.notify(messages.NotifyPayment(provider=provider, **_parts(_NOTICE)), context)
+    answer = notices.notify(messages.NotifyPayment(provider=provider, **_parts(_NOTICE, is_storable=False)), context)
     return _reply(f"The payment is {answer.status}", _write_notified(answer))
 
 
-def _parts(schema: Body) -> dict[str, Any]:
-    parts: dict[str, Any] = load(schema, parse_object(request, request.get_data(), schema.most_values))
+def _parts(schema: Body, *, is_storable: bool) -> dict[str, Any]:
+    document = parse_object(request, request.get_data(), schema.most_values, is_storable=is_storable)
+    parts: dict[str, Any] = load(schema, document)
     return parts
 
 

@@ -18,6 +18,8 @@ from ussd_server.values import KAMPALA
 class StatementField(StrEnum):
     """What a column of a statement holds. `CREDIT` and `DEBIT` stand in place of a signed `AMOUNT`, or beside it.
 
+    `SIDE` is the word Credit or Debit, which may stand beside a `TYPE`, or in place of it.
+
     `BALANCE` is that of the account after the line; `FEE` and `TAX` are what the provider took for the line.
     """
 
@@ -25,6 +27,7 @@ class StatementField(StrEnum):
     REFERENCE = "reference"
     DATE = "date"
     STATUS = "status"
+    SIDE = "side"
     TYPE = "type"
     SENDER = "sender"
     RECEIVER = "receiver"

@@ -236,6 +236,9 @@ class _Rows(PartReader):
                 if isinstance(moment, time):
                     return moment.isoformat("seconds")
                 return f"{moment + timedelta(microseconds=500_000):%Y-%m-%d %H:%M:%S}"
+            # A spreadsheet keeps fifteen digits; the last ones of a longer number are not those that were typed.
+            if abs(number) >= 1e15:
+                return f"{number:.15E}"
             # Whole numbers without a decimal point or an exponent: a phone number is stored as 2.56772123456E11.
             return value if value.isdigit() else str(int(number)) if number.is_integer() else repr(number)
         except (ValueError, OverflowError, TypeError, AttributeError):

@@ -179,6 +179,10 @@ def test_a_signed_notice_without_receipt_or_amount_is_refused(till: Till, change
         ({"provider_transaction_id": 31000000041}, "booked"),
         ({"provider_transaction_id": "R" * 200}, "booked"),
         ({"provider_transaction_id": "R\t7"}, "booked"),
+        ({"name": "A\x00\ud800B"}, "booked"),
+        ({"provider_transaction_id": "R\x007"}, "booked"),
+        ({"code": "SCH\x001042"}, "booked"),
+        ({"colour": "\udc00"}, "booked"),
         ({"colour": "red", "channel": {"deep": [1]}}, "booked"),
     ],
 )

@@ -137,6 +137,7 @@ def test_lines_without_a_bank_reference_are_not_recorded(services: Services, cli
         ({"client_id": UNKNOWN}, "settlement_id: Is not a settlement of the client."),
         ({"number": "1"}, "number: Is not the bank account of the settlement."),
         ({"bank_reference": "x" * 60}, "bank_reference: Must be at most 59 characters."),
+        ({"bank_reference": "2.02611E+14"}, "bank_reference: A spreadsheet changed the number to 2.02611E+14."),
         ({"bank_reference": "-"}, "bank_reference: Needs a letter or a digit."),
     ],
 )

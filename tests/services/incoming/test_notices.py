@@ -24,7 +24,7 @@ from ussd_server.services.incoming.booking import IncomingBook, find_code, misfi
 from ussd_server.services.incoming.messages import CheckPayment, PutPaymentCode
 from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.transactions.create import TransactionCreator
-from ussd_server.services.transactions.messages import GetTransaction, TransactionType
+from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import ListPage
 
@@ -234,3 +234,17 @@ def test_a_payer_gets_one_receipt_however_often_the_payment_is_reported(
     (receipt,) = Sms.select()
     assert (receipt.phone_number, receipt.text) == (PAYER, "UGX 5,000, in/R1")
     assert receipt.transaction_id == paid[0].transaction_id
+
+
+def test_a_payment_above_the_bound_of_amounts_is_given_back_in_one_piece(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
+    booked = till.pay("SCH1042", 2_500_000, number="+256770000000")
+    refund = services.refunds.create(
+        CreateRefund(booked.transaction_id or "", "back", reason="Too much"), school.at_console()
+    )
+    work(services, clock)
+    given = Transaction.get_by_id(refund.transaction.transaction_id)
+    assert (given.status, given.amount_cents) == ("succeeded", 250_000_000)
+    assert Transaction.get_by_id(booked.transaction_id).status == "reversed"
+    assert check_everything() == []

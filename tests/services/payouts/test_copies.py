@@ -17,6 +17,7 @@ from ussd_server.context import operator_context
 from ussd_server.services.payouts.messages import CopyPayout, CreatePayout, ListPayoutItems, PayoutView, ReplacePayout
 from ussd_server.services.payouts.rows import FIELDS
 from ussd_server.services.providers.messages import SwitchProvider
+from ussd_server.services.transactions.messages import GetTransaction
 from ussd_server.status import ServiceError
 
 PAID, DECLINED = "+256770000000", "+256770000002"
@@ -94,6 +95,27 @@ def test_of_copies_of_one_draft_only_one_pays_a_row(desk: PayoutDesk, clock: Mov
     assert desk.approve(wanted).status == "approved"
     rest = copied(desk, of_copy, "P7", only_state="failed")
     assert desk.approve(rest).status == "approved"
+
+
+def test_a_row_that_succeeded_late_is_not_paid_by_its_copy(desk: PayoutDesk, clock: MovableClock) -> None:
+    draft = desk.draft(row("a", "+256770000009", 1000), row("b", DECLINED, 2000))
+    desk.approve(draft)
+    desk.work(1.5)
+    assert desk.states(draft) == ["failed", "failed"]
+    copy = copied(desk, draft, "P2", only_state="failed", send_at=clock.now() + timedelta(hours=1))
+    far = copied(desk, draft, "P3", only_state="failed", send_at=clock.now() + timedelta(days=2))
+    desk.approve(copy)
+    desk.work(10)
+    assert desk.states(draft) == ["succeeded", "failed"]
+    clock.advance(3600)
+    desk.work(2)
+    assert desk.states(copy) == ["cancelled", "failed"]
+    asked = GetTransaction(desk.items(copy)[0].transaction_id or "")
+    history = desk.services.transactions.get(asked, desk.maker).events
+    assert "The payout P1 has paid this row already" in str(history[-1])
+    assert desk.main() == (49_900_000, 0)
+    with pytest.raises(ServiceError, match="1 of the payout's rows was paid already"):
+        desk.approve(far)
 
 
 def test_a_corrected_draft_stays_a_copy(desk: PayoutDesk) -> None:

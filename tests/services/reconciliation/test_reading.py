@@ -21,6 +21,8 @@ from ussd_server.values import KAMPALA
 
 FILES = Path(__file__).parent / "files"
 FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
+# Spreadsheets have no time zones.
+EARLIER, LATER = datetime(2026, 5, 11, 9), datetime(2026, 11, 20, 9)  # noqa: DTZ001
 HEADINGS = "Id,External id,Date,Status,Type,From,Amount,Currency"
 LINE = "31000000001,,2026-11-20 09:05:10,Successful,Payment,256770000101,5000,UGX"
 
@@ -294,3 +296,57 @@ def test_rows_of_a_workbook_may_end_early_but_not_late() -> None:
     row = LINE.split(",")
     assert shillings(lines_of(workbook([HEADINGS.split(","), row[:-1], row]))) == [5000, 5000]
     assert refusal(workbook([HEADINGS.split(","), row, [*row, "x"]])) == "Row 3: the row has 9 cells, and 8 headings."
+
+
+@pytest.mark.parametrize(
+    ("kind", "side", "amount"),
+    [
+        ("Transfer", "CR", 5000),
+        ("Payment", "Debit", -5000),
+        ("Wallet top-up", "Cr", 5000),
+        ("Payment", "", 5000),
+        ("Fee", "C", 5000),
+    ],
+)
+def test_a_column_of_credit_and_debit_says_the_direction_before_the_type(kind: str, side: str, amount: float) -> None:
+    line = with_cells(type=kind) + f",{side}"
+    assert shillings(lines_of(file(line, headings=f"{HEADINGS},Dr/Cr"))) == [amount]
+
+
+def test_a_sign_and_a_column_of_credit_and_debit_that_contradict_each_other_refuse_the_file() -> None:
+    line = with_cells(amount="-5000") + ",CR"
+    assert refusal(file(line, headings=f"{HEADINGS},Dr/Cr")) == (
+        "Row 2, column I: the side 'CR' contradicts the amount."
+    )
+
+
+def test_the_transaction_type_of_airtel_goes_before_the_service() -> None:
+    headings = "Transaction ID,Transaction Date,Service Type,Transaction Type,Transaction Amount"
+    lines = lines_of(file("144000000011,2026-11-20,Merchant Payment,MP,5000", headings=headings), "airtel")
+    assert shillings(lines) == [-5000]
+
+
+@pytest.mark.parametrize("shortened", ["3.1E+10", "31000000001.0", '"31,000,000,001"', "########", "#N/A", "#REF!"])
+def test_an_id_that_a_spreadsheet_changed_refuses_the_file(shortened: str) -> None:
+    written = shortened.strip('"')
+    assert refusal(file(with_cells(id=shortened))) == (
+        f"Row 2, column A: a spreadsheet changed the number to {written}; use the file as it was downloaded."
+    )
+
+
+def test_an_id_of_more_digits_than_a_spreadsheet_keeps_refuses_the_file() -> None:
+    content = workbook([["Id", "Date", "Type", "Amount"], [12345678901234567, "2026-11-20", "Payment", 5000]])
+    assert refusal(content).startswith("Row 2, column A: a spreadsheet changed the number to 1.234567890123457E+16;")
+
+
+def test_a_workbook_whose_dates_a_spreadsheet_may_have_exchanged_is_refused() -> None:
+    rows = [["1", EARLIER, "Payment", 5000], ["2", "20/11/2026 10:00", "Payment", 5000]]
+    assert refusal(workbook([["Id", "Date", "Type", "Amount"], *rows])) == (
+        "Row 2, column B: the spreadsheet may have exchanged day and month of 2026-05-11 09:00:00, because row 3 has "
+        "20/11/2026 10:00; use the file as it was downloaded."
+    )
+
+
+def test_a_workbook_with_dates_and_texts_of_days_after_the_twelfth_is_read() -> None:
+    rows = [["1", LATER, "Payment", 5000], ["2", "20/11/2026 10:00", "Payment", 5000]]
+    assert shillings(lines_of(workbook([["Id", "Date", "Type", "Amount"], *rows]))) == [5000, 5000]

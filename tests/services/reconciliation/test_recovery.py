@@ -78,6 +78,12 @@ def test_a_lost_collection_is_found_booked_once_and_answers_its_clients_repeat(
     assert not booked.replayed
     assert [each.replayed for each in book(services, lost, claim)] == [True]
     assert find(services, clock, line(services, client, clock)) == ()
+    # The command finds nothing any more when the same file is booked again.
+    assert [(each.transaction_id, each.replayed) for each in book(services, (), claim)] == [
+        (booked.transaction_id, True)
+    ]
+    with pytest.raises(ServiceError, match="is not among the lost payments"):
+        book(services, (), replace(claim, reference="known"))
     repeated = services.transactions.create(request(reference="R1", description="as the client sent it"), client)
     assert (repeated.replayed, repeated.transaction.transaction_id) == (True, booked.transaction_id)
     with pytest.raises(ServiceError) as refused:

@@ -241,7 +241,7 @@ BAD_FILES = [
     (raw_workbook(b"<row/>", declared_bytes=2_000_000_000), "The XLSX file unpacks to more than"),
     (
         csv_file([changed(Id="2.35034E+10")]),
-        "Row 4, column A: a spreadsheet shortened the number to 2.35034E+10; use the file as it was downloaded.",
+        "Row 4, column A: a spreadsheet changed the number to 2.35034E+10; use the file as it was downloaded.",
     ),
     (csv_file([changed(Amount="1,23")]), "Row 4, column H: the amount '1,23' cannot be read."),
     (csv_file([changed(Amount="=1+1")]), "Row 4, column H: the amount '=1+1' cannot be read."),

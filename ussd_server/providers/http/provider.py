@@ -50,9 +50,13 @@ class HttpProvider(ABC, Generic[Access]):
         return {each: Bounds(self._is_set_up_for(each), least_cents, most_cents) for each in Direction}
 
     def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
-        """Send the payment; an amount that the provider cannot move fails without a call."""
+        """Send the payment; an amount that the provider cannot move fails without a call.
+
+        A refund may have more than its bound, because the provider has moved the payment that it gives back.
+        """
         shillings, rest_cents = divmod(payment.amount_cents, 100)
-        if rest_cents or not self._access.least_shillings <= shillings <= self._access.most_shillings:
+        is_too_much = shillings > self._access.most_shillings and payment.direction is not Direction.REFUND
+        if rest_cents or shillings < self._access.least_shillings or is_too_much:
             return failed(FailureCode.AMOUNT_OUT_OF_BOUNDS, left_machine=False)
         return self._send(payment, time.monotonic() + timeout_seconds)
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from ussd_server.services.bank.messages import LARGEST_FILE_BYTES, DueSettlement, SettlementLine
+from ussd_server.spreadsheets.changed import is_changed
 from ussd_server.spreadsheets.delimited import csv_parts, neutralised, shillings_cell
 from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
@@ -96,6 +97,8 @@ def _read_line(row: Row, headings: Headings, is_paid: bool) -> SettlementLine:
     reference = cells["bank_reference"]
     if len(reference) > _LONGEST_REFERENCE or not reference.isprintable():
         raise bad_line(row.line, f"bank_reference: Must be at most {_LONGEST_REFERENCE} characters.")
+    if is_changed(reference):
+        raise bad_line(row.line, f"bank_reference: A spreadsheet changed the number to {reference}.")
     if not canonical_receipt(reference):
         raise bad_line(row.line, "bank_reference: Needs a letter or a digit.")
     account = (cells["bank"], cells["number"], cells["name"])

@@ -20,7 +20,7 @@ from ussd_server.context import SEND, CallerKind, RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.models.clients import Client, User, is_client_active
 from ussd_server.models.keys import ApiKey, KeySpending
-from ussd_server.models.payouts import Payout
+from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import MenuVersion
 from ussd_server.services.clients.keys.messages import expanded
@@ -103,7 +103,8 @@ class SendingGate:
         """Why a payment may not be sent, or sent again, as a sentence without a full stop; None where it may.
 
         Call before the first byte is sent, with the row locked. Collections always may: they bring money. Costs one
-        query, two more for a payment by a menu, and one more where the key has reached its daily limit.
+        query, one more for a row of a payout, two more for a payment by a menu, and one more where the key has reached
+        its daily limit.
         """
         if row.type not in MONEY_OUT:
             return None
@@ -114,6 +115,8 @@ class SendingGate:
         fault = sender.fault(way.needs, self._clock.now(), verb)
         if fault is None and sender.key is not None and sender.key.is_over_limit and _is_over_limit(row, sender.key):
             fault = f"The daily limit of the API key that {verb} was lowered"
+        if fault is None and way is WayOut.PAYOUT:
+            return _fault_of_copy(row)
         if fault is None and way is WayOut.MENU:
             assert row.menu_id is not None
             assert row.menu_version is not None
@@ -160,6 +163,13 @@ def lowered_limit(payout: Payout) -> str | None:
     if key is None or payout.reserved_at is None or _paid_cents(key.id, payout.reserved_at) <= key.daily_limit_cents:
         return None
     return f"The daily limit of the API key {key.name or key.apikey} is UGX {grouped(key.daily_limit_cents)} now."
+
+
+def _fault_of_copy(row: Transaction) -> str | None:
+    """Why a row of a payout may not be sent: its payout is a copy of one whose row succeeded late, or was copied."""
+    for (reference,) in _PAID_BY.tuples(transaction_id=row.id):
+        return f"The payout {reference} has paid this row already"
+    return None
 
 
 def _is_over_limit(row: Transaction, key: _Key) -> bool:
@@ -297,3 +307,23 @@ _SENDER = CompiledQuery(
         .where(Client.id == param(Client.id, "client_id"))
     )
 )
+
+
+def _paid_by() -> Any:
+    """The payout that has paid, or may still pay, the row of a transaction: of several copies only one may."""
+    own, other = Payout.alias("own"), Payout.alias("other")
+    theirs, paying = PayoutItem.alias("theirs"), Transaction.alias("paying")
+    is_copy = (other.id == own.copied_from) | (other.copied_from == fn.COALESCE(own.copied_from, own.id))
+    return (
+        PayoutItem.select(other.reference)
+        .join(own, on=(own.id == PayoutItem.payout_id))
+        .join(other, on=is_copy & (other.id != own.id))
+        .join(theirs, on=(theirs.payout_id == other.id) & (theirs.reference == PayoutItem.reference))
+        .join(paying, on=(paying.id == theirs.transaction_id))
+        .where(PayoutItem.transaction_id == param(PayoutItem.transaction_id))
+        .where(paying.status != TransactionStatus.FAILED)
+        .limit(1)
+    )
+
+
+_PAID_BY = CompiledQuery(_paid_by)

@@ -128,13 +128,15 @@ class Providers:
         """Whether a new payment may be created for the provider now."""
         return not self.is_away(name) and not self._is_off(name)
 
-    def choose(self, name: str | None, phone_number: str, amount_cents: int, direction: Direction) -> Provider:
+    def choose(
+        self, name: str | None, phone_number: str, amount_cents: int, direction: Direction, moved_cents: int = 0
+    ) -> Provider:
         """The provider for a new payment: the one named, else the one predicted, else the sandbox if it is switched on.
 
         Raises INVALID_REQUEST for an unknown name, for a number of no mobile network unless it is paid back to, when
         none can be predicted, and for a direction for which the provider is not set up, TRANSACTION_FAILED (502) when
         the provider is not set up, switched off or unavailable, INVALID_AMOUNT for an amount that it does not move in
-        this direction.
+        this direction. `moved_cents` is what the provider has moved in one piece, and so moves back.
         """
         if name is not None and name not in PROVIDER_NAMES:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(PROVIDER_NAMES)}.")
@@ -148,7 +150,7 @@ class Providers:
         provider = self._switched_on.get(name)
         if provider is not None and not provider.bounds[direction].enabled:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: {provider.name} moves no {direction}s on this server.")
-        problems = problems_of_amount(provider, amount_cents, direction) if provider else []
+        problems = problems_of_amount(provider, amount_cents, direction, moved_cents) if provider else []
         if problems:
             raise ServiceError(Code.INVALID_AMOUNT, " ".join(problems))
         if provider is None:
@@ -175,13 +177,13 @@ def predict_provider(phone_number: str) -> str | None:
     return None
 
 
-def problems_of_amount(provider: Provider, amount_cents: int, direction: Direction) -> list[str]:
-    """Why a provider never moves an amount in a direction, in sentences; empty when it does."""
+def problems_of_amount(provider: Provider, amount_cents: int, direction: Direction, moved_cents: int = 0) -> list[str]:
+    """Why a provider never moves an amount in a direction, in sentences; empty when it does, as up to `moved_cents`."""
     problems = []
     if provider.moves_whole_shillings_only and amount_cents % 100:
         problems.append(f"amount: {provider.name} moves whole shillings only.")
     bounds = provider.bounds[direction]
-    if not bounds.min_amount_cents <= amount_cents <= bounds.max_amount_cents:
+    if not bounds.min_amount_cents <= amount_cents <= max(bounds.max_amount_cents, moved_cents):
         least, most = written_amount(bounds.min_amount_cents), grouped(bounds.max_amount_cents)
         problems.append(f"amount: {provider.name} moves {least} to {most} at a time.")
     return problems

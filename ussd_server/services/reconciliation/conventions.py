@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import BinaryIO, NoReturn
 
@@ -14,6 +15,8 @@ from ussd_server.spreadsheets.rows import Row
 MONEY = (StatementField.AMOUNT, StatementField.CREDIT, StatementField.DEBIT)
 """The columns of which one or two hold the amount of a line."""
 
+# What is read of a cell that holds a date.
+_DATE_CELL = re.compile(r"[0-9]{4}-(?P<month>[0-9]{2})-(?P<day>[0-9]{2}) ")
 _AMOUNTS = (*MONEY, StatementField.FEE, StatementField.TAX, StatementField.BALANCE)
 
 
@@ -53,12 +56,14 @@ class _Lines:
         self._found = FileConventions(said.order, said.thousands)
         self._negative: set[StatementField] = set()
         self._doubtful_date: tuple[Row, CellDate] | None = None
+        self._typed_date: Row | None = None
+        self._exchanged_date: Row | None = None
         self._doubtful_amount: tuple[Row, StatementField] | None = None
         self._above: tuple[CellAmount | None, CellAmount | None] = (None, None)
 
     def take(self, row: Row) -> None:
         """Learn from one line."""
-        if self._found.order is None:
+        if self._found.order is None or self._table.is_workbook:
             self._take_date(row)
         if self._found.thousands is not None:
             # Only signs are left to learn.
@@ -80,6 +85,8 @@ class _Lines:
     def conventions(self) -> FileConventions:
         """The conventions that all lines show together."""
         found = self._found
+        if self._typed_date and self._exchanged_date:
+            self._refuse_exchange(self._typed_date, self._exchanged_date)
         if found.order is None and self._doubtful_date:
             self._refuse_date(*self._doubtful_date)
         if found.thousands is None and self._doubtful_amount:
@@ -89,7 +96,12 @@ class _Lines:
 
     def _take_date(self, row: Row) -> None:
         text = self._table.text(row, StatementField.DATE)
-        date = read_date(text, self._table.known.zone) if may_have_two_readings(text) else None
+        if not may_have_two_readings(text):
+            if self._table.is_workbook and _can_be_exchanged(text):
+                self._exchanged_date = self._exchanged_date or row
+            return
+        self._typed_date = self._typed_date or row
+        date = read_date(text, self._table.known.zone) if self._found.order is None else None
         if date is None or date.day_first == date.month_first:
             return
         if date.has_two_readings:
@@ -135,6 +147,16 @@ class _Lines:
             f"--dates {DateOrder.DAY_FIRST} or --dates {DateOrder.MONTH_FIRST}.",
         )
 
+    def _refuse_exchange(self, typed: Row, exchanged: Row) -> NoReturn:
+        """A spreadsheet that expects the month first makes dates of the texts it can, and leaves 20/11/2026 a text."""
+        date, text = (self._table.text(row, StatementField.DATE) for row in (exchanged, typed))
+        self._table.refuse(
+            exchanged,
+            StatementField.DATE,
+            f"the spreadsheet may have exchanged day and month of {date[:40]}, because row {typed.line} has "
+            f"{text[:40]}; use the file as it was downloaded.",
+        )
+
     def _refuse_amount(self, row: Row, field: StatementField) -> NoReturn:
         text = self._table.text(row, field)
         self._table.refuse(
@@ -143,6 +165,12 @@ class _Lines:
             f"the amount {text[:40]} has two readings, and no other amount of the file shows whether its "
             "separator is one of thousands; say --thousands comma or --thousands dot.",
         )
+
+
+def _can_be_exchanged(text: str) -> bool:
+    """Whether a text is a date of a spreadsheet's own that is another date with day and month exchanged."""
+    found = _DATE_CELL.match(text)
+    return found is not None and found["day"] != found["month"] and int(found["day"]) <= 12
 
 
 def check_thousands(

@@ -110,7 +110,7 @@ class RecoveryService:
         self, claim: Claim, payment: LostPayment | None, names: Sequence[str], context: RequestContext
     ) -> RecoveredPayment:
         if payment is None:
-            raise _refusal(claim, "is not among the lost payments")
+            return _booked_before(claim)
         kind = self._kind(claim, payment)
         original = _collection_of(claim, payment) if kind is TransactionType.REFUND else None
         account = original.account if original else MAIN_ACCOUNT
@@ -158,6 +158,21 @@ class RecoveryService:
                 return kind
         named = " or ".join(kinds)
         raise _refusal(claim, f"is not the {named} of this client under the reference {claim.reference!r}")
+
+
+def _booked_before(claim: Claim) -> RecoveredPayment:
+    """The payment of a claim that is no longer lost, because the same file, or the client's own repeat, booked it."""
+    row = Transaction.get_or_none(
+        Transaction.client_id == claim.client,
+        Transaction.reference == claim.reference,
+        Transaction.provider == claim.provider,
+        Transaction.provider_transaction_id == claim.provider_id,
+    )
+    if row is None:
+        raise _refusal(claim, "is not among the lost payments")
+    return RecoveredPayment(
+        row.id, claim.provider, claim.provider_id, claim.client, claim.reference, row.amount_cents, replayed=True
+    )
 
 
 def _is_unknown(compared: ComparedLine) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from ussd_server.services.reconciliation.conventions import (
 )
 from ussd_server.services.reconciliation.days.stated_period import StatedPeriod
 from ussd_server.services.reconciliation.statement_rows import Layouts, StatementTable
+from ussd_server.spreadsheets.changed import is_changed, is_shortened
 from ussd_server.spreadsheets.dates import read_date
 from ussd_server.spreadsheets.headings import heading_key
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
@@ -31,14 +31,13 @@ _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _LONGEST_TEXT = 100
 # The database keeps sums in 64 bits; more is a wrong column anyway.
 _LARGEST_SUM_CENTS = 10**17
-# How spreadsheet programs show a long number in a narrow column, and save it.
-_SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+[0-9]+")
 # Clocks differ, and dates without seconds are cut to the minute.
 _TOLERANCE = timedelta(minutes=5)
 _STEP = timedelta(minutes=30)
 _NONE = timedelta(0)
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-_DIRECTIONS: dict[LineType | None, int] = {LineType.IN: 1, LineType.OUT: -1, LineType.FEE: -1}
+_SIDES: dict[LineType | None, int] = {LineType.IN: 1, LineType.OUT: -1}
+_DIRECTIONS = _SIDES | {LineType.FEE: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +210,9 @@ class StatementReader:
 
     def _id(self, row: Row, field: StatementField) -> str:
         text = self._text(row, field)
-        if _SHORTENED.fullmatch(text):
-            sentence = f"a spreadsheet shortened the number to {text[:32]}; use the file as it was downloaded."
+        # Payers type references, such as `#5`.
+        if is_changed(text) if field is StatementField.ID else is_shortened(text):
+            sentence = f"a spreadsheet changed the number to {text[:32]}; use the file as it was downloaded."
             self._refuse(row, field, sentence)
         if '"' in text:
             self._refuse(row, field, "a quotation mark stands within the cell.")
@@ -250,6 +250,7 @@ class StatementReader:
             cents, direction = abs(side.cents), its_direction
         if not amount and not sides:
             return None
+        direction = self._direction_of_word(row, direction)
         if cents and not direction and kind is not LineType.REVERSAL:
             direction = self._direction_of_kind(row, kind)
         if amount and amount.is_signed and direction > 0 and not self._has_signs and _DIRECTIONS.get(kind, 1) < 0:
@@ -274,6 +275,14 @@ class StatementReader:
         if field is StatementField.CREDIT or (side.cents < 0) != (field in self._conventions.negative):
             self._refuse(row, field, f"the sign of the {field} has two readings.")
         return -1
+
+    def _direction_of_word(self, row: Row, direction: int) -> int:
+        """The direction of the word Credit or Debit; without one that of the amount."""
+        text = self._text(row, StatementField.SIDE)
+        said = _SIDES.get(self._known.types.get(heading_key(text)), direction)
+        if said == -direction != 0:
+            self._refuse(row, StatementField.SIDE, f"the side {text[:40]!r} contradicts the amount.")
+        return said
 
     def _direction_of_kind(self, row: Row, kind: LineType | None) -> int:
         if kind is None:

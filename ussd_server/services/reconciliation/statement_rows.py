@@ -33,7 +33,8 @@ _FEWEST_CELLS = 4
 class StatementTable:
     """The table of a statement: its headings, the rows above them (`titles`), and the rows that are lines.
 
-    Titles above the headings, repeated headings and rows with neither an id nor a date are no lines.
+    Titles above the headings, repeated headings and rows with neither an id nor a date are no lines. Rows of a workbook
+    (`is_workbook`) may end early.
     """
 
     def __init__(self, known: StatementFormat, layouts: Layouts, columns: Mapping[str, str] | None = None) -> None:
@@ -47,14 +48,14 @@ class StatementTable:
             self._required = [(field,) for field in columns]
         self.headings = Headings({}, 0, ())
         self.titles: list[Row] = []
-        self._may_end_early = False
+        self.is_workbook = False
 
     def rows(self, source: BinaryIO, on_other: Callable[[Row], object] = lambda _: None) -> Iterator[Row]:
         """Yield the rows of all lines, from the beginning of the file. Raises SpreadsheetError, possibly after some.
 
         `on_other` is called with the other rows below the headings, such as totals.
         """
-        self._may_end_early = is_workbook(source)
+        self.is_workbook = is_workbook(source)
         rows = read_rows(source)
         above = self.titles = []
         self.headings = find_columns(_noted(rows, above), self._names, self._required, self._layouts)
@@ -109,7 +110,7 @@ class StatementTable:
                 self._refuse_break(row, index)
         if dated[:1].isalpha() and heading_key(dated) == heading_key(self.headings.cells[column]):
             return False
-        is_short = len(row.cells) < self.headings.width and not self._may_end_early
+        is_short = len(row.cells) < self.headings.width and not self.is_workbook
         if is_short and len(row.cells) == 1 and any(map(str.isdigit, first)):
             self.refuse(row, None, "the row has no separator; perhaps it has another one than the rows above.")
         if not self._names_payment(row) and not any(map(str.isdigit, dated)):
