@@ -30,6 +30,8 @@ _OTHER: dict[type[ast.AST], type[ast.AST]] = {
 }
 # What they lock is read without a lock instead.
 _LOCKING = {"for_update": "{0}", "skip_locked": "{0}", "lock_row": "{0}.get_by_id({1})", "lock_imports": "None"}
+# As conditions these are changed by themselves.
+_CHANGED_BY_THEMSELVES = (ast.Compare, ast.BoolOp, ast.UnaryOp)
 # Arguments of these are conditions that a query loses.
 _CONDITIONS = ("where", "filter")
 # No test has to notice what is logged or counted.
@@ -103,7 +105,7 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, s
             yield from ((node, text) for text in _with_other_operators(node))
         case ast.UnaryOp(ast.Not() | ast.Invert()):
             yield node, f"({ast.unparse(node.operand)})"
-        case ast.If(test) | ast.IfExp(test) | ast.While(test) if not isinstance(test, ast.Compare | ast.BoolOp):
+        case ast.If(test) | ast.IfExp(test) | ast.While(test) if not isinstance(test, _CHANGED_BY_THEMSELVES):
             yield test, f"(not {ast.unparse(test)})"
         case ast.Constant(bool() as value):
             yield node, str(not value)

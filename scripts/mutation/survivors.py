@@ -32,7 +32,7 @@ REASONS: dict[str, str] = {
 _PAGE = Path(__file__).parents[2] / "docs" / "RELIABILITY.md"
 _PART = re.compile(r"(<!-- written by scripts/mutate --report -->\n).*?(<!-- end -->)", re.DOTALL)
 _REPORT = """
-    scripts/mutate --sample {tried} --seed {seed} --report
+    scripts/mutate {arguments}
 
 | part | mutants | tried | died |
 |---|---:|---:|---:|
@@ -45,18 +45,15 @@ _REPORT = """
 """
 
 
-def write_report(seed: int, counts: Mapping[str, tuple[int, int, int]], survivors: Sequence[Mutant]) -> None:
-    """Write the result of a run into the page. `counts` are, by part: how many mutants there are, were tried, and died.
-
-    A part that was not tried is left out.
-    """
-    counts = {name: each for name, each in counts.items() if each[1]}
+def write_report(
+    arguments: Sequence[str], counts: Mapping[str, tuple[int, int, int]], survivors: Sequence[Mutant]
+) -> None:
+    """Write the result of a run into the page. `counts` are, by part: how many mutants there are, were tried, died."""
     total = tuple(map(sum, zip(*counts.values(), strict=True)))
     rows = [f"| {name} | {' | '.join(map(str, each))} |" for name, each in {**counts, "all": total}.items()]
     listed = [f"- `{mutant.name}`: {REASONS.get(mutant.name, 'no test notices it yet.')}" for mutant in survivors]
     report = _REPORT.format(
-        tried=total[1],
-        seed=seed,
+        arguments=" ".join(arguments),
         rows="\n".join(rows),
         share=total[2] / total[1],
         survivors="\n".join(listed) or "None.",
