@@ -17,8 +17,13 @@ from mutation.trial import Trial
 
 ROOT = Path(__file__).parents[2]
 _SERVICES = "ussd_server/services"
-# What notices the mutants that the tests of their folder do not: the locks, which only PostgreSQL has, and the API.
-_THEN = ["tests/services/test_locks.py", "tests/blueprints/money", "tests/database/test_ledger_entries.py"]
+# What notices mutants of every folder: the locks, which only PostgreSQL has, signatures of rows, and the API.
+_THEN = [
+    "tests/services/test_locks.py",
+    "tests/services/operations/test_prompt_edits.py",
+    "tests/blueprints/money",
+    "tests/database/test_ledger_entries.py",
+]
 # By what is mutated: the tests that have to notice it.
 TARGETS = {
     "accounts": (
