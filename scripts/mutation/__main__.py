@@ -12,7 +12,7 @@ from pathlib import Path
 from zlib import crc32
 
 from mutation.mutants import Mutant, mutants_of
-from mutation.survivors import REASONS, write_report
+from mutation.survivors import REASONS, Part, write_report
 from mutation.trial import Trial
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,6 @@ TARGETS = {
         [f"{_SERVICES}/incoming", f"{_SERVICES}/gates/receipts.py"],
         ["tests/services/incoming", "tests/gates/test_same_money.py", "tests/gates/test_written_receipts.py"],
     ),
-    "recovery": ([f"{_SERVICES}/reconciliation/recovery.py"], ["tests/services/reconciliation/test_recovery.py"]),
     "payouts": (
         [f"{_SERVICES}/payouts"],
         ["tests/services/payouts", "tests/services/mail/test_notices.py", "tests/gates/test_sending.py"],
@@ -67,31 +66,37 @@ _NO_RULES = ("__init__.py", "messages.py", "explanation.py")
 def main() -> None:
     """Try a sample of mutants; show each, and at the end, or at Ctrl-C, how many died."""
     arguments = _parser().parse_args()
-    found = {name: list(_all_of(name)) for name in arguments.targets}
-    counts: dict[str, tuple[int, int, int]] = {}
-    lived: list[Mutant] = []
+    parts = [Part(name, list(_all_of(name))) for name in arguments.targets]
     with tempfile.TemporaryDirectory(prefix="mutants") as folder, suppress(KeyboardInterrupt):
         trial = Trial(ROOT, Path(folder))
-        for name, mutants in found.items():
-            # A smaller sample is the beginning of a larger one, and what a program loses leaves the others as they are.
-            sample = sorted(mutants, key=lambda mutant: crc32(f"{arguments.seed} {mutant.name}".encode()))
-            sample = sample[: arguments.sample]
-            trial.measure([*TARGETS[name][1], *_THEN], {mutant.file for mutant in mutants})
-            for place, mutant in enumerate(sample, 1):
-                began = time.monotonic()
-                if not (is_noticed := trial.is_noticed(mutant)):
-                    lived.append(mutant)
-                _, tried, died = counts.get(name, (0, 0, 0))
-                counts[name] = len(mutants), tried + 1, died + is_noticed
-                took = timedelta(seconds=round(time.monotonic() - began))
-                verdict = "died " if is_noticed else "LIVED"
-                print(f"{name} {place}/{len(sample)} {took} {verdict} {mutant.name}", flush=True)
-    unexplained = [mutant for mutant in lived if mutant.name not in REASONS]
-    _, tried, died = map(sum, zip(*counts.values(), strict=True)) if counts else (0, 0, 0)
+        for part in parts:
+            _try(part, trial, arguments)
+    unexplained = [mutant for part in parts for mutant in part.lived if mutant.name not in REASONS]
+    died, tried = (sum(getattr(part, each) for part in parts) for each in ("died", "tried"))
     print(f"{died} of {tried} mutants died; {len(unexplained)} of the others have no reason")
     if arguments.report and tried:
-        write_report(sys.argv[1:], counts, lived)
+        write_report(parts, arguments.sample, arguments.seed)
     sys.exit(1 if unexplained else 0)
+
+
+def _try(part: Part, trial: Trial, arguments: argparse.Namespace) -> None:
+    """Try a part's mutants, those that died before excepted."""
+    trial.measure([*TARGETS[part.name][1], *_THEN], {mutant.file for mutant in part.mutants})
+    known = set(arguments.died.read_text("utf-8").splitlines() if arguments.died and arguments.died.exists() else ())
+    # A smaller sample is the beginning of a larger one, and what a program loses leaves the others as they are.
+    sample = sorted(part.mutants, key=lambda mutant: crc32(f"{arguments.seed} {mutant.name}".encode()))
+    for mutant in sample[: arguments.sample]:
+        began = time.monotonic()
+        is_known = mutant.name in known
+        if not is_known and not trial.is_noticed(mutant):
+            part.lived.append(mutant)
+        elif arguments.died and not is_known:
+            with arguments.died.open("a", encoding="utf-8") as names:
+                names.write(f"{mutant.name}\n")
+        part.tried += 1
+        took = timedelta(seconds=round(time.monotonic() - began))
+        verdict = "LIVED" if mutant in part.lived else "died "
+        print(f"{part.name} {part.tried} {took} {verdict} {mutant.name}", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,6 +106,9 @@ def _parser() -> argparse.ArgumentParser:
         "--sample", type=int, metavar="N", help="try N mutants of each; default: all, which takes a day"
     )
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="which sample; default: 1")
+    parser.add_argument(
+        "--died", type=Path, metavar="FILE", help="go on from the mutants that died before, whose names FILE keeps"
+    )
     parser.add_argument("--report", action="store_true", help="write the result into docs/RELIABILITY.md")
     return parser
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 _OTHER: dict[type[ast.AST], type[ast.AST]] = {
@@ -48,12 +49,15 @@ class Mutant:
     end: int
     before: str
     after: str
+    same: int = 0
+    """How many mutants of the file have the same name before it."""
 
     @property
     def name(self) -> str:
         """The place and the change, in one line; without the line's number, which other changes of the file move."""
         before, after = (" ".join(each.split()) for each in (self.before, self.after))
-        return f"{self.file.relative_to('ussd_server')}, {self.function}: {before} -> {after}"
+        again = f" ({self.same + 1})" if self.same else ""
+        return f"{self.file.relative_to('ussd_server')}, {self.function}: {before} -> {after}{again}"
 
     def applied(self, source: bytes) -> bytes:
         """The file with the change."""
@@ -66,6 +70,7 @@ def mutants_of(root: Path, file: Path) -> Iterator[Mutant]:
     Values of modules and classes, assertions, annotations and what is logged stay as they are.
     """
     source = (root / file).read_bytes()
+    named: Counter[str] = Counter()
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -78,7 +83,9 @@ def mutants_of(root: Path, file: Path) -> Iterator[Mutant]:
                 for replaced, after in _changes(node):
                     start = starts[replaced.lineno - 1] + replaced.col_offset
                     end = starts[(replaced.end_lineno or 0) - 1] + (replaced.end_col_offset or 0)
-                    yield Mutant(file, function.name, start, end, source[start:end].decode(), after)
+                    mutant = Mutant(file, function.name, start, end, source[start:end].decode(), after)
+                    yield replace(mutant, same=named[mutant.name])
+                    named[mutant.name] += 1
 
 
 def _walk(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:

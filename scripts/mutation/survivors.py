@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mutation.mutants import Mutant
@@ -45,15 +46,31 @@ _REPORT = """
 """
 
 
-def write_report(
-    arguments: Sequence[str], counts: Mapping[str, tuple[int, int, int]], survivors: Sequence[Mutant]
-) -> None:
-    """Write the result of a run into the page. `counts` are, by part: how many mutants there are, were tried, died."""
+@dataclass(slots=True)
+class Part:
+    """A part of the program with its mutants: how many were tried, and which of them lived."""
+
+    name: str
+    mutants: Sequence[Mutant]
+    tried: int = 0
+    lived: list[Mutant] = field(default_factory=list)
+
+    @property
+    def died(self) -> int:
+        """How many died."""
+        return self.tried - len(self.lived)
+
+
+def write_report(parts: Sequence[Part], sample: int | None, seed: int) -> None:
+    """Write the result of a run into the page; parts of which nothing was tried are left out."""
+    parts = [part for part in parts if part.tried]
+    counts = {part.name: (len(part.mutants), part.tried, part.died) for part in parts}
     total = tuple(map(sum, zip(*counts.values(), strict=True)))
     rows = [f"| {name} | {' | '.join(map(str, each))} |" for name, each in {**counts, "all": total}.items()]
-    listed = [f"- `{mutant.name}`: {REASONS.get(mutant.name, 'no test notices it yet.')}" for mutant in survivors]
+    lived = [mutant for part in parts for mutant in part.lived]
+    listed = [f"- `{mutant.name}`: {REASONS.get(mutant.name, 'no test notices it yet.')}" for mutant in lived]
     report = _REPORT.format(
-        arguments=" ".join(arguments),
+        arguments=" ".join([*counts, *([f"--sample {sample}"] if sample else []), f"--seed {seed} --report"]),
         rows="\n".join(rows),
         share=total[2] / total[1],
         survivors="\n".join(listed) or "None.",
