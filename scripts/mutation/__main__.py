@@ -24,6 +24,7 @@ _THEN = [
     "tests/blueprints/money",
     "tests/database/test_ledger_entries.py",
 ]
+_RECEIPTS = [f"tests/gates/test_{each}.py" for each in ("same_money", "written_receipts", "contests", "receipts")]
 # By what is mutated: the tests that have to notice it.
 TARGETS = {
     "accounts": (
@@ -42,7 +43,7 @@ TARGETS = {
     "bank": ([f"{_SERVICES}/bank"], ["tests/services/bank", "tests/gates/test_proposals.py"]),
     "incoming": (
         [f"{_SERVICES}/incoming", f"{_SERVICES}/gates/receipts.py"],
-        ["tests/services/incoming", "tests/gates/test_same_money.py", "tests/gates/test_written_receipts.py"],
+        ["tests/services/incoming", *_RECEIPTS],
     ),
     "payouts": (
         [f"{_SERVICES}/payouts"],
@@ -69,6 +70,8 @@ def main() -> None:
     parts = [Part(name, list(_all_of(name))) for name in arguments.targets]
     with tempfile.TemporaryDirectory(prefix="mutants") as folder, suppress(KeyboardInterrupt):
         trial = Trial(ROOT, Path(folder))
+        tests = {test for part in parts for test in (*TARGETS[part.name][1], *_THEN)}
+        trial.measure(sorted(tests), {mutant.file for part in parts for mutant in part.mutants})
         for part in parts:
             _try(part, trial, arguments)
     unexplained = [mutant for part in parts for mutant in part.lived if mutant.name not in REASONS]
@@ -81,14 +84,13 @@ def main() -> None:
 
 def _try(part: Part, trial: Trial, arguments: argparse.Namespace) -> None:
     """Try a part's mutants, those that died before excepted."""
-    trial.measure([*TARGETS[part.name][1], *_THEN], {mutant.file for mutant in part.mutants})
     known = set(arguments.died.read_text("utf-8").splitlines() if arguments.died and arguments.died.exists() else ())
     # A smaller sample is the beginning of a larger one, and what a program loses leaves the others as they are.
     sample = sorted(part.mutants, key=lambda mutant: crc32(f"{arguments.seed} {mutant.name}".encode()))
     for mutant in sample[: arguments.sample]:
         began = time.monotonic()
         is_known = mutant.name in known
-        if not is_known and not trial.is_noticed(mutant):
+        if not is_known and not trial.is_noticed(mutant, [*TARGETS[part.name][1], *_THEN]):
             part.lived.append(mutant)
         elif arguments.died and not is_known:
             with arguments.died.open("a", encoding="utf-8") as names:

@@ -59,6 +59,11 @@ class Mutant:
         again = f" ({self.same + 1})" if self.same else ""
         return f"{self.file.relative_to('ussd_server')}, {self.function}: {before} -> {after}{again}"
 
+    @property
+    def is_of_lock(self) -> bool:
+        """Whether it takes a lock away."""
+        return self.before.startswith(tuple(f"{name}(" for name in _LOCKING))
+
     def applied(self, source: bytes) -> bytes:
         """The file with the change."""
         return source[: self.start] + self.after.encode() + source[self.end :]

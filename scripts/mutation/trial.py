@@ -46,10 +46,20 @@ class Trial:
         # SQLite first, which is fast, and there the fastest tests.
         self._tests = sorted(measured, key=lambda test: ("postgres" in test["test"], test["seconds"]))
 
-    def is_noticed(self, mutant: Mutant) -> bool:
-        """Whether a test fails that reaches the function of the mutant."""
+    def is_noticed(self, mutant: Mutant, tests: Sequence[str]) -> bool:
+        """Whether one of these tests fails, of those that reach the function of the mutant.
+
+        The run of a test on PostgreSQL after that on SQLite sees no more, unless a lock is changed, which SQLite lacks.
+        """
         path = self._copy / mutant.file
-        names = [test["test"] for test in self._tests if [str(path), mutant.function] in test["reached"]]
+        reaching = [test["test"] for test in self._tests if [str(path), mutant.function] in test["reached"]]
+        names = [name for name in reaching if name.startswith(tuple(tests))]
+        if not mutant.is_of_lock:
+            names = [
+                name
+                for name in names
+                if (on_sqlite := name.replace("postgres", "sqlite")) == name or on_sqlite not in names
+            ]
         if not names:
             return False
         self._chosen.write_text("\n".join(names), encoding="utf-8")
