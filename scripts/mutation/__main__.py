@@ -24,7 +24,9 @@ _THEN = [
     "tests/blueprints/money",
     "tests/database/test_ledger_entries.py",
 ]
-_RECEIPTS = [f"tests/gates/test_{each}.py" for each in ("same_money", "written_receipts", "contests", "receipts")]
+_RECEIPTS = [
+    f"tests/gates/test_{each}.py" for each in ("same_money", "written_receipts", "contests", "receipts", "closed_days")
+]
 # By what is mutated: the tests that have to notice it.
 TARGETS = {
     "accounts": (
@@ -43,7 +45,7 @@ TARGETS = {
     "bank": ([f"{_SERVICES}/bank"], ["tests/services/bank", "tests/gates/test_proposals.py"]),
     "incoming": (
         [f"{_SERVICES}/incoming", f"{_SERVICES}/gates/receipts.py"],
-        ["tests/services/incoming", *_RECEIPTS],
+        ["tests/services/incoming", "tests/services/bank/test_settlement_locks.py", *_RECEIPTS],
     ),
     "payouts": (
         [f"{_SERVICES}/payouts"],
