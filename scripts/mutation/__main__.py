@@ -42,7 +42,10 @@ TARGETS = {
             "tests/services/transactions/test_explanation.py",
         ],
     ),
-    "bank": ([f"{_SERVICES}/bank"], ["tests/services/bank", "tests/gates/test_proposals.py"]),
+    "bank": (
+        [f"{_SERVICES}/bank"],
+        ["tests/services/bank", "tests/gates/test_proposals.py", "tests/services/mail/test_notices.py"],
+    ),
     "incoming": (
         [f"{_SERVICES}/incoming", f"{_SERVICES}/gates/receipts.py"],
         ["tests/services/incoming", "tests/services/bank/test_settlement_locks.py", *_RECEIPTS],

@@ -26,6 +26,14 @@ REASONS: dict[str, str] = {
     "services/clients/key_cache.py, look_up: entry is None -> (entry is not None)": (
         f"asks the database for what cannot be a key; {_SAME}."
     ),
+    "services/bank/settlement_rows.py, operators_of: "
+    "AuditEvent.select(AuditEvent.object_id, AuditEvent.decided_by).where( "
+    "AuditEvent.client_id.in_({row.client_id for row in rows}), AuditEvent.action.in_(_DECISIONS), "
+    "AuditEvent.object_id.in_([row.id for row in rows]), ) -> "
+    "AuditEvent.select(AuditEvent.object_id, AuditEvent.decided_by).where("
+    "AuditEvent.client_id.in_({row.client_id for row in rows}), AuditEvent.object_id.in_([row.id for row in rows]))": (
+        f"reads a client's whole audit trail instead of an index; {_SAME}."
+    ),
     "services/payouts/name_match.py, _distance: 1 -> 2": f"a row of the table is longer; {_SAME}.",
 }
 """Why no test has to notice a mutant, by its name."""

@@ -262,8 +262,22 @@ def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     assert asked == ["+256770000000", "+256770000009"]
     counts = [desk.payouts.name_matches(each.payout_id, desk.maker) for each in (draft, again)]
     assert counts == [{"same": 1, "different": 1, "unknown": 1}, {"same": 1, "unknown": 1}]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_key_without_payouts_read_learns_nothing_about_a_payout(desk: PayoutDesk) -> None:
+    draft, payouts = desk.draft(row()), desk.payouts
     blind = replace(desk.maker, caller=replace(desk.maker.caller, grants=frozenset({"transactions:*"})))
-    assert code_of(lambda: desk.payouts.name_matches(draft.payout_id, blind)) is Code.INSUFFICIENT_SCOPE
+    for read in (
+        payouts.get, payouts.replaced_by, payouts.invalid_rows, payouts.shortfalls, payouts.providers_awaited,
+        payouts.equal_payment_count, payouts.unpaid_cents, payouts.name_matches, payouts.counted_as_maker,
+        payouts.approvals_needed,
+    ):  # fmt: skip
+        assert code_of(lambda read=read: read(draft.payout_id, blind)) is Code.INSUFFICIENT_SCOPE, read
+    for read in (payouts.items, payouts.stream_items, payouts.csv):
+        wanted = ListPayoutItems(draft.payout_id)
+        assert code_of(lambda read=read, wanted=wanted: read(wanted, blind)) is Code.INSUFFICIENT_SCOPE, read
+    assert code_of(lambda: payouts.list(ListPayouts(), blind)) is Code.INSUFFICIENT_SCOPE
 
 
 def test_the_rows_to_correct_are_those_of_one_payout(desk: PayoutDesk) -> None:

@@ -48,7 +48,6 @@ class PayoutService:
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         self._outbox = runtime.mail_outbox
         self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
-        self._wake_worker = runtime.wake_up.send
         self._digests = PayoutDigests(runtime.vault)
         self._drafts = PayoutDrafts(runtime, creator.fees)
         self._approval = PayoutApproval(runtime, creator)
@@ -218,7 +217,6 @@ class PayoutService:
         row = self._approval.approve(payout, request, context)
         for each in short:
             log.warning("a payout that is larger than the float was approved", provider=each.provider)
-        self._wake_worker()
         return records.payout_view(row)
 
     def approve_by_operators(
