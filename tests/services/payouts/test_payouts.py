@@ -19,7 +19,7 @@ from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Registration
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts.messages import ApprovePayout, ItemState, ListPayoutItems, ListPayouts
+from ussd_server.services.payouts.messages import ApprovePayout, ItemState, ListPayoutItems, ListPayouts, NameMatch
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ChangeDetail, GetTransaction, ListTransactions, TransactionType
@@ -256,6 +256,8 @@ def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     assert [item.name_match for item in desk.items(draft)] == ["unknown", "unknown", None, "unknown"]
     desk.work(1)
     assert [item.name_match for item in desk.items(draft)] == ["same", "different", None, "unknown"]
+    different = ListPayoutItems(draft.payout_id, name_match=NameMatch.DIFFERENT)
+    assert [item.reference for item in desk.payouts.items(different, desk.maker).items] == ["b"]
     again = desk.draft(row("a", name="AUMA GRACE"), row("b", "+256770000009", name="X"), reference="P2")
     desk.work(1)
     assert [item.name_match for item in desk.items(again)] == ["same", "unknown"]
@@ -281,9 +283,9 @@ def test_a_key_without_payouts_read_learns_nothing_about_a_payout(desk: PayoutDe
 
 
 def test_the_rows_to_correct_are_those_of_one_payout(desk: PayoutDesk) -> None:
-    drafts = [desk.draft(row("a"), row("b", amount=0), reference=reference) for reference in ("P1", "P2")]
+    drafts = [desk.draft(row("a"), row(reference, amount=0), reference=reference) for reference in ("P1", "P2")]
     found = [desk.payouts.invalid_rows(draft.payout_id, desk.maker) for draft in drafts]
-    assert [len(rows) for rows in found] == [1, 1]
+    assert [[each.fields["reference"] for each in rows] for rows in found] == [["P1"], ["P2"]]
 
 
 def test_a_payout_is_found_by_its_names_by_callers_that_may_read_payouts(desk: PayoutDesk, services: Services) -> None:
