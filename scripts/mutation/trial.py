@@ -49,17 +49,16 @@ class Trial:
     def is_noticed(self, mutant: Mutant, tests: Sequence[str]) -> bool:
         """Whether one of these tests fails, of those that reach the function of the mutant.
 
-        The run of a test on PostgreSQL after that on SQLite sees no more, unless a lock is changed, which SQLite lacks.
+        On PostgreSQL a test sees no more than on SQLite, unless a lock is changed, which SQLite lacks.
         """
         path = self._copy / mutant.file
         reaching = [test["test"] for test in self._tests if [str(path), mutant.function] in test["reached"]]
         names = [name for name in reaching if name.startswith(tuple(tests))]
-        if not mutant.is_of_lock:
-            names = [
-                name
-                for name in names
-                if (on_sqlite := name.replace("postgres", "sqlite")) == name or on_sqlite not in names
-            ]
+        if mutant.is_of_lock:
+            names = [name for name in names if "sqlite" not in name]
+        else:
+            on_sqlite = {name.replace("sqlite", "postgres") for name in names if "sqlite" in name}
+            names = [name for name in names if name not in on_sqlite]
         if not names:
             return False
         self._chosen.write_text("\n".join(names), encoding="utf-8")
