@@ -256,6 +256,8 @@ def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     assert [item.name_match for item in desk.items(draft)] == ["unknown", "unknown", None, "unknown"]
     desk.work(1)
     assert [item.name_match for item in desk.items(draft)] == ["same", "different", None, "unknown"]
+    desk.clock.advance(60)
+    assert desk.services.payout_sender.claim(10) == [], "no name is left to look up"
     different = ListPayoutItems(draft.payout_id, name_match=NameMatch.DIFFERENT)
     assert [item.reference for item in desk.payouts.items(different, desk.maker).items] == ["b"]
     again = desk.draft(row("a", name="AUMA GRACE"), row("b", "+256770000009", name="X"), reference="P2")
