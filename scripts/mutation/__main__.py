@@ -72,13 +72,16 @@ _NO_RULES = ("__init__.py", "messages.py", "explanation.py")
 def main() -> None:
     """Try a sample of mutants; show each, and at the end, or at Ctrl-C, how many died."""
     arguments = _parser().parse_args()
-    parts = [Part(name, list(_all_of(name))) for name in arguments.targets]
+    kept = arguments.died
+    known = set(kept.read_text("utf-8").splitlines() if kept and kept.exists() else ())
+    parts = [_part(name, arguments) for name in arguments.targets]
     with tempfile.TemporaryDirectory(prefix="mutants") as folder, suppress(KeyboardInterrupt):
         trial = Trial(ROOT, Path(folder))
-        tests = {test for part in parts for test in (*TARGETS[part.name][1], *_THEN)}
-        trial.measure(sorted(tests), {mutant.file for part in parts for mutant in part.mutants})
+        if left := [part for part in parts if not known.issuperset(mutant.name for mutant in part.sample)]:
+            tests = {test for part in left for test in (*TARGETS[part.name][1], *_THEN)}
+            trial.measure(sorted(tests), {mutant.file for part in left for mutant in part.sample})
         for part in parts:
-            _try(part, trial, arguments)
+            _try(part, trial, known, kept)
     unexplained = [mutant for part in parts for mutant in part.lived if mutant.name not in REASONS]
     died, tried = (sum(getattr(part, each) for part in parts) for each in ("died", "tried"))
     print(f"{died} of {tried} mutants died; {len(unexplained)} of the others have no reason")
@@ -87,19 +90,23 @@ def main() -> None:
     sys.exit(1 if unexplained else 0)
 
 
-def _try(part: Part, trial: Trial, arguments: argparse.Namespace) -> None:
-    """Try a part's mutants, those that died before excepted."""
-    known = set(arguments.died.read_text("utf-8").splitlines() if arguments.died and arguments.died.exists() else ())
+def _part(name: str, arguments: argparse.Namespace) -> Part:
+    mutants = list(_all_of(name))
     # A smaller sample is the beginning of a larger one, and what a program loses leaves the others as they are.
-    sample = sorted(part.mutants, key=lambda mutant: crc32(f"{arguments.seed} {mutant.name}".encode()))
-    for mutant in sample[: arguments.sample]:
+    ordered = sorted(mutants, key=lambda mutant: crc32(f"{arguments.seed} {mutant.name}".encode()))
+    return Part(name, len(mutants), ordered[: arguments.sample])
+
+
+def _try(part: Part, trial: Trial, known: set[str], kept: Path | None) -> None:
+    """Try a part's mutants, those that died before excepted; add the names of those that die now to the file."""
+    for mutant in part.sample:
         began = time.monotonic()
-        is_known = mutant.name in known
-        if not is_known and not trial.is_noticed(mutant, [*TARGETS[part.name][1], *_THEN]):
-            part.lived.append(mutant)
-        elif arguments.died and not is_known:
-            with arguments.died.open("a", encoding="utf-8") as names:
-                names.write(f"{mutant.name}\n")
+        if mutant.name not in known:
+            if not trial.is_noticed(mutant, [*TARGETS[part.name][1], *_THEN]):
+                part.lived.append(mutant)
+            elif kept:
+                with kept.open("a", encoding="utf-8") as names:
+                    names.write(f"{mutant.name}\n")
         part.tried += 1
         took = timedelta(seconds=round(time.monotonic() - began))
         verdict = "LIVED" if mutant in part.lived else "died "

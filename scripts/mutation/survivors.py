@@ -57,10 +57,11 @@ _REPORT = """
 
 @dataclass(slots=True)
 class Part:
-    """A part of the program with its mutants: how many were tried, and which of them lived."""
+    """A part of the program: how many mutants it has, the sample, how many of it were tried, and which lived."""
 
     name: str
-    mutants: Sequence[Mutant]
+    mutants: int
+    sample: Sequence[Mutant]
     tried: int = 0
     lived: list[Mutant] = field(default_factory=list)
 
@@ -73,7 +74,7 @@ class Part:
 def write_report(parts: Sequence[Part], sample: int | None, seed: int) -> None:
     """Write the result of a run into the page; parts of which nothing was tried are left out."""
     parts = [part for part in parts if part.tried]
-    counts = {part.name: (len(part.mutants), part.tried, part.died) for part in parts}
+    counts = {part.name: (part.mutants, part.tried, part.died) for part in parts}
     total = tuple(map(sum, zip(*counts.values(), strict=True)))
     rows = [f"| {name} | {' | '.join(map(str, each))} |" for name, each in {**counts, "all": total}.items()]
     lived = [mutant for part in parts for mutant in part.lived]
