@@ -62,6 +62,16 @@ def test_a_statement_that_was_cut_to_one_line_closes_no_day(services: Services, 
     assert steps(close(services, day)) == {"matched": (1, 0), "not_theirs": (2, 1_000_000)}
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_payment_that_a_covered_day_lacks_is_one_difference_however_often_its_file_is_compared(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    rows = three_days(services, clock)[2:4]
+    for _ in range(2):
+        reconcile(services, rows, covers=(day, day), by=BY, second=SECOND)
+    assert DifferenceInStatement.select().count() == 1
+
+
 def test_a_second_file_of_one_line_does_not_close_a_day_whose_real_statement_has_an_open_difference(
     services: Services, clock: MovableClock, day: date
 ) -> None:
