@@ -34,6 +34,9 @@ REASONS: dict[str, str] = {
     "AuditEvent.client_id.in_({row.client_id for row in rows}), AuditEvent.object_id.in_([row.id for row in rows]))": (
         f"reads a client's whole audit trail instead of an index; {_SAME}."
     ),
+    "services/reconciliation/days/stated_period.py, _day: 0 -> 1 (3)": (
+        f"a second after midnight is compared with midnights alone; {_SAME}."
+    ),
     "services/payouts/rows.py, read_file: 1 -> 2": f"reads one row more of a file that is refused; {_SAME}.",
     "services/payouts/name_match.py, _distance: 1 -> 2": f"a row of the table is longer; {_SAME}.",
 }

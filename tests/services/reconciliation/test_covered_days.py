@@ -115,6 +115,13 @@ def test_files_whose_balances_join_count_as_one_and_each_receipt_counts_once(
         close(services, day + timedelta(days=1))
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_day_is_covered_by_a_chain_of_files_of_one_line(services: Services, clock: MovableClock, day: date) -> None:
+    for line in three_days(services, clock):
+        store(services, [line])
+    assert steps(close(services, day)) == {"matched": (3, 0)}
+
+
 def test_a_file_between_two_others_that_is_missing_leaves_its_day_uncovered(
     services: Services, clock: MovableClock, day: date
 ) -> None:
