@@ -34,6 +34,9 @@ REASONS: dict[str, str] = {
     "AuditEvent.client_id.in_({row.client_id for row in rows}), AuditEvent.object_id.in_([row.id for row in rows]))": (
         f"reads a client's whole audit trail instead of an index; {_SAME}."
     ),
+    "services/reconciliation/running_balance.py, follow: line.at < self._before -> (line.at <= self._before)": (
+        f"equal moments are passed over before; {_SAME}."
+    ),
     "services/reconciliation/days/stated_period.py, _day: 0 -> 1 (3)": (
         f"a second after midnight is compared with midnights alone; {_SAME}."
     ),
