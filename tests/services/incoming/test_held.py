@@ -120,10 +120,15 @@ def test_a_code_is_not_suggested_for_two_slips(
     assert held(services)[0].suggestions == ()
 
 
-def test_a_returned_payment_is_never_booked(services: Services, school: ExampleClient, till: Till) -> None:
+def test_a_returned_payment_is_never_booked(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
     till.pay("SCHI042")
     (payment,) = held(services)
+    clock.advance(60)
     assert return_(services, payment).status == "returned"
+    (event,) = services.audit.list_of_operators(ListOperatorActions(action="incoming.returned"), operator()).items
+    assert event.created_at >= payment.received_at + timedelta(seconds=60)
     assert held(services) == ()
     with pytest.raises(ServiceError, match="is returned, no longer held"):
         assign(services, payment, "SCH1042")
