@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 _OTHER: dict[type[ast.AST], type[ast.AST]] = {
@@ -30,6 +31,8 @@ _OTHER: dict[type[ast.AST], type[ast.AST]] = {
 }
 # What they lock is read without a lock instead.
 _LOCKING = {"for_update": "{0}", "skip_locked": "{0}", "lock_row": "{0}.get_by_id({1})", "lock_imports": "None"}
+# As conditions these are changed by themselves.
+_CHANGED_BY_THEMSELVES = (ast.Compare, ast.BoolOp, ast.UnaryOp)
 # Arguments of these are conditions that a query loses.
 _CONDITIONS = ("where", "filter")
 # No test has to notice what is logged or counted.
@@ -46,12 +49,20 @@ class Mutant:
     end: int
     before: str
     after: str
+    same: int = 0
+    """How many mutants of the file have the same name before it."""
 
     @property
     def name(self) -> str:
         """The place and the change, in one line; without the line's number, which other changes of the file move."""
         before, after = (" ".join(each.split()) for each in (self.before, self.after))
-        return f"{self.file.relative_to('ussd_server')}, {self.function}: {before} -> {after}"
+        again = f" ({self.same + 1})" if self.same else ""
+        return f"{self.file.relative_to('ussd_server')}, {self.function}: {before} -> {after}{again}"
+
+    @property
+    def is_of_lock(self) -> bool:
+        """Whether it takes a lock away."""
+        return self.before.startswith(tuple(f"{name}(" for name in _LOCKING))
 
     def applied(self, source: bytes) -> bytes:
         """The file with the change."""
@@ -64,6 +75,7 @@ def mutants_of(root: Path, file: Path) -> Iterator[Mutant]:
     Values of modules and classes, assertions, annotations and what is logged stay as they are.
     """
     source = (root / file).read_bytes()
+    named: Counter[str] = Counter()
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -76,12 +88,17 @@ def mutants_of(root: Path, file: Path) -> Iterator[Mutant]:
                 for replaced, after in _changes(node):
                     start = starts[replaced.lineno - 1] + replaced.col_offset
                     end = starts[(replaced.end_lineno or 0) - 1] + (replaced.end_col_offset or 0)
-                    yield Mutant(file, function.name, start, end, source[start:end].decode(), after)
+                    mutant = Mutant(file, function.name, start, end, source[start:end].decode(), after)
+                    yield replace(mutant, same=named[mutant.name])
+                    named[mutant.name] += 1
 
 
 def _walk(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
     """A statement or expression and all below it, without functions, which come by themselves."""
     if isinstance(node, ast.FunctionDef | ast.Assert | ast.Raise):
+        return
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        # As an assertion: what is zipped has one length.
         return
     if isinstance(node, ast.Expr) and (
         isinstance(node.value, ast.Constant) or ast.unparse(node.value).startswith(_UNSEEN)
@@ -103,7 +120,7 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, s
             yield from ((node, text) for text in _with_other_operators(node))
         case ast.UnaryOp(ast.Not() | ast.Invert()):
             yield node, f"({ast.unparse(node.operand)})"
-        case ast.If(test) | ast.IfExp(test) | ast.While(test) if not isinstance(test, ast.Compare | ast.BoolOp):
+        case ast.If(test) | ast.IfExp(test) | ast.While(test) if not isinstance(test, _CHANGED_BY_THEMSELVES):
             yield test, f"(not {ast.unparse(test)})"
         case ast.Constant(bool() as value):
             yield node, str(not value)

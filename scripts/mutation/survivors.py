@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mutation.mutants import Mutant
@@ -25,6 +26,21 @@ REASONS: dict[str, str] = {
     "services/clients/key_cache.py, look_up: entry is None -> (entry is not None)": (
         f"asks the database for what cannot be a key; {_SAME}."
     ),
+    "services/bank/settlement_rows.py, operators_of: "
+    "AuditEvent.select(AuditEvent.object_id, AuditEvent.decided_by).where( "
+    "AuditEvent.client_id.in_({row.client_id for row in rows}), AuditEvent.action.in_(_DECISIONS), "
+    "AuditEvent.object_id.in_([row.id for row in rows]), ) -> "
+    "AuditEvent.select(AuditEvent.object_id, AuditEvent.decided_by).where("
+    "AuditEvent.client_id.in_({row.client_id for row in rows}), AuditEvent.object_id.in_([row.id for row in rows]))": (
+        f"reads a client's whole audit trail instead of an index; {_SAME}."
+    ),
+    "services/reconciliation/running_balance.py, follow: line.at < self._before -> (line.at <= self._before)": (
+        f"equal moments are passed over before; {_SAME}."
+    ),
+    "services/reconciliation/days/stated_period.py, _day: 0 -> 1 (3)": (
+        f"a second after midnight is compared with midnights alone; {_SAME}."
+    ),
+    "services/payouts/rows.py, read_file: 1 -> 2": f"reads one row more of a file that is refused; {_SAME}.",
     "services/payouts/name_match.py, _distance: 1 -> 2": f"a row of the table is longer; {_SAME}.",
 }
 """Why no test has to notice a mutant, by its name."""
@@ -32,7 +48,7 @@ REASONS: dict[str, str] = {
 _PAGE = Path(__file__).parents[2] / "docs" / "RELIABILITY.md"
 _PART = re.compile(r"(<!-- written by scripts/mutate --report -->\n).*?(<!-- end -->)", re.DOTALL)
 _REPORT = """
-    scripts/mutate --sample {tried} --seed {seed} --report
+    scripts/mutate {arguments}
 
 | part | mutants | tried | died |
 |---|---:|---:|---:|
@@ -45,18 +61,32 @@ _REPORT = """
 """
 
 
-def write_report(seed: int, counts: Mapping[str, tuple[int, int, int]], survivors: Sequence[Mutant]) -> None:
-    """Write the result of a run into the page. `counts` are, by part: how many mutants there are, were tried, and died.
+@dataclass(slots=True)
+class Part:
+    """A part of the program: how many mutants it has, the sample, how many of it were tried, and which lived."""
 
-    A part that was not tried is left out.
-    """
-    counts = {name: each for name, each in counts.items() if each[1]}
+    name: str
+    mutants: int
+    sample: Sequence[Mutant]
+    tried: int = 0
+    lived: list[Mutant] = field(default_factory=list)
+
+    @property
+    def died(self) -> int:
+        """How many died."""
+        return self.tried - len(self.lived)
+
+
+def write_report(parts: Sequence[Part], sample: int | None, seed: int) -> None:
+    """Write the result of a run into the page; parts of which nothing was tried are left out."""
+    parts = [part for part in parts if part.tried]
+    counts = {part.name: (part.mutants, part.tried, part.died) for part in parts}
     total = tuple(map(sum, zip(*counts.values(), strict=True)))
     rows = [f"| {name} | {' | '.join(map(str, each))} |" for name, each in {**counts, "all": total}.items()]
-    listed = [f"- `{mutant.name}`: {REASONS.get(mutant.name, 'no test notices it yet.')}" for mutant in survivors]
+    lived = [mutant for part in parts for mutant in part.lived]
+    listed = [f"- `{mutant.name}`: {REASONS.get(mutant.name, 'no test notices it yet.')}" for mutant in lived]
     report = _REPORT.format(
-        tried=total[1],
-        seed=seed,
+        arguments=" ".join([*counts, *([f"--sample {sample}"] if sample else []), f"--seed {seed} --report"]),
         rows="\n".join(rows),
         share=total[2] / total[1],
         survivors="\n".join(listed) or "None.",

@@ -19,7 +19,8 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operations.book_check.check import Violation
-from ussd_server.values import KAMPALA
+from ussd_server.services.reconciliation.days import bridge
+from ussd_server.values import KAMPALA, bounds_of_day
 
 
 @pytest.fixture
@@ -74,6 +75,8 @@ def test_a_closed_day_stays_proven_and_the_later_day_counts_the_money_once(
     assert [(step.verdict, step.count, step.amount_cents, step.late_for) for step in later.bridge] == [
         ("late_change", 2, 0, day.isoformat())
     ]
+    given_back = [len(bridge._given_back(name, *bounds_of_day(given_back_on))) for name in ("sandbox", "mtn")]
+    assert given_back == [1, 0]
     assert _violations(world) == []
 
 

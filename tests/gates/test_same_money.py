@@ -11,6 +11,7 @@ from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, Wo
 from tests.support.books import check_everything
 from tests.support.money import agree_fee, balances, deposit, operator
 from ussd_server.context import operator_context
+from ussd_server.models.clients import AuditEvent
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
@@ -81,11 +82,23 @@ def test_a_notice_of_other_money_is_booked_when_the_collection_is_final(world: W
     assert check_everything() == []
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_notice_that_waits_for_a_collection_is_booked_when_that_fails(world: World, ours: Enquired) -> None:
+    assert world.notify(RECEIPT, PAYER).status == "held"
+    world.provider.answers[ours.transaction_id] = ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED)
+    ours.ask_now()
+    assert held(world) == ()
+    assert main_of(world.client.id) == 2 * CENTS
+
+
 def test_a_code_that_is_unknown_stays_held_when_the_collection_is_final(world: World, ours: Enquired) -> None:
     assert world.notify("another", PAYER, "SCH1").status == "held"
+    world.clock.advance(60)
     ours.report()
     (waiting,) = held(world)
     assert (waiting.waits_for, waiting.held_because) == (None, "This code is not known")
+    (event,) = AuditEvent.select().where(AuditEvent.action == "incoming.held")
+    assert event.created_at >= waiting.received_at + timedelta(seconds=60)
 
 
 def test_another_number_amount_or_provider_does_not_wait(world: World, ours: Enquired) -> None:
@@ -256,6 +269,8 @@ def test_a_success_whose_receipt_was_marked_for_return_goes_to_review(world: Wor
     assert main_of(world.client.id) == CENTS
     (review,) = world.services.reviews.list(operator())
     assert review.reason == "operators marked the payment of its receipt for return"
+    settle(world, ours.transaction_id, has_succeeded=False)
+    assert (seen(world, ours.transaction_id).status, main_of(world.client.id)) == ("failed", CENTS)
 
 
 def test_a_held_payment_of_another_amount_stays_listed_until_operators_end_it(world: World, ours: Enquired) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.services.bank.settling import BY, STANBIC, completed, due, refusal
+from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
-from tests.support.money import operator
+from tests.support.money import call_with_key, operator
 from ussd_server.bootstrap import Services
-from ussd_server.services.bank.messages import ConfirmBankAccount, StateBankAccount
+from ussd_server.services.audit.messages import ListAuditEvents
+from ussd_server.services.bank.messages import ConfirmBankAccount, SetSettlementTerms, StateBankAccount
 from ussd_server.status import Code, ServiceError
+
+ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 def test_only_a_confirmed_bank_account_gets_money_and_a_change_needs_another_confirmation(
@@ -69,3 +73,42 @@ def test_each_part_of_an_account_has_1_to_100_characters(services: Services, cli
         assert services.bank_accounts.state(StateBankAccount(short, long, short), client.at_console()).bank == short
     with pytest.raises(ServiceError, match="bank: Must be 1 to 100"):
         services.bank_accounts.state(StateBankAccount("B" * 101, "9", "ACME Ltd"), client.at_console())
+
+
+@ON_SQLITE
+def test_each_client_has_a_bank_account_of_its_own(services: Services, client: ExampleClient) -> None:
+    other = ExampleClient(services, "abc")
+    assert services.bank_accounts.show(other.at_console()).number is None
+    stated = services.bank_accounts.state(StateBankAccount("Centenary Bank", "310001", "ABC Ltd"), other.at_console())
+    assert (stated.client, stated.number) == ("abc", "310001")
+    services.bank_accounts.set_terms(SetSettlementTerms(other.id, keep_cents=5), operator())
+    services.bank_accounts.confirm(ConfirmBankAccount(other.id, BY, number="310001"), operator())
+    shown = [services.bank_accounts.show(each.at_console()) for each in (other, client)]
+    assert [(each.number, each.keep_cents) for each in shown] == [("310001", 5), (STANBIC.number, None)]
+    assert tuple(shown) == services.bank_accounts.list(operator())
+    assert check_everything(vault=services.runtime.vault) == []
+
+
+@ON_SQLITE
+def test_a_key_without_statements_read_sees_no_bank_account(services: Services, client: ExampleClient) -> None:
+    with pytest.raises(ServiceError) as refused:
+        services.bank_accounts.show(call_with_key(services, client.at_console(), "balance:read"))
+    assert refused.value.code is Code.INSUFFICIENT_SCOPE
+
+
+@ON_SQLITE
+def test_what_an_owner_states_and_an_operator_confirms_stands_in_the_audit_trail(
+    services: Services, client: ExampleClient
+) -> None:
+    trail = services.audit.list(ListAuditEvents(), client.at_console()).items
+    events = [(each.action, each.decided_by, each.reason) for each in trail if each.action.startswith("bank_account")]
+    shown = "Stanbic Bank, 9030001234567, ACME Ltd"
+    assert events == [("bank_account.confirmed", BY, shown), ("bank_account.stated", None, shown)]
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("cents", [-1, 10**15])
+def test_terms_of_settlements_have_bounds(services: Services, client: ExampleClient, cents: int) -> None:
+    for terms in ({"keep_cents": cents}, {"minimum_cents": cents}):
+        with pytest.raises(ServiceError, match="Must be 0 shillings or more"):
+            services.bank_accounts.set_terms(SetSettlementTerms(client.id, **terms), operator())

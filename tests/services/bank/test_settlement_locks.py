@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from tests.services.bank.settling import completed, record
 from tests.support.books import check_everything
 from tests.support.competitors import Compete, competing
 from tests.support.example_client import ExampleClient
@@ -23,6 +24,8 @@ from ussd_server.services.bank.messages import (
     SettlementLine,
     StateBankAccount,
 )
+from ussd_server.services.bank.settlement_rows import locked_settlement
+from ussd_server.services.gates.receipts import BANK, lock_claim
 from ussd_server.status import ServiceError
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
@@ -74,3 +77,16 @@ def test_a_settlement_that_is_being_recorded_is_neither_cancelled_nor_recorded_a
     with pytest.raises(ServiceError, match="has paid the settlement"):
         cancelling.result()
     assert check_everything() == []
+
+
+def test_a_file_waits_for_a_bank_reference_before_it_locks_a_settlement(
+    services: Services, client: ExampleClient, compete: Compete
+) -> None:
+    file = completed(services, "FT1")
+    (waiting,) = services.bank_settlements.waiting(operator())
+    with unit_of_work():
+        lock_claim(BANK, "FT1")
+        recording = compete(partial(record, services, file))
+        locked_settlement(waiting.settlement_id or "")
+    (recorded,) = recording.result()
+    assert recorded.status == "succeeded"

@@ -239,6 +239,14 @@ def test_settlements_of_unknown_ids_are_not_found(services: Services, client: Ex
         assert refused.value.code is Code.NOT_FOUND
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_who_acts_for_a_client_sees_its_settlements_alone(services: Services, client: ExampleClient) -> None:
+    (settlement_id,) = propose(services)
+    seen = services.bank_settlements.list(operator_context(client.id))
+    assert [each.settlement_id for each in seen] == [settlement_id]
+    assert services.bank_settlements.list(operator_context(UNKNOWN)) == ()
+
+
 def test_a_settlement_of_more_than_seven_days_needs_attention(
     services: Services, client: ExampleClient, clock: MovableClock
 ) -> None:

@@ -88,6 +88,7 @@ def test_the_same_request_again_changes_nothing_and_another_one_replaces_all(ser
     assert codes.put(PutPaymentCode("SCH1", "Fees", amount_cents=500, single_use=True), context) == first
     changed = codes.put(PutPaymentCode("SCH1", "Meals"), context)
     assert (changed.description, changed.amount_cents, changed.single_use) == ("Meals", None, False)
+    assert codes.get("SCH1", context) == changed
     codes.delete("sch1", context)
     assert codes.list(ListPage(), context).items == ()
     actions = [event.action for event in services.audit.list(ListAuditEvents(), client.at_console()).items]

@@ -94,7 +94,7 @@ def test_two_operators_assign_a_payment_whatever_its_code_takes(
         with pytest.raises(ServiceError, match="is booked, no longer held"):
             act()
     assert till.pay("SCH1").transaction_id == booked.transaction_id
-    assert check_everything() == []
+    assert check_everything(vault=services.runtime.vault) == []
 
 
 def test_one_person_marks_no_payment_for_return(services: Services, school: ExampleClient, till: Till) -> None:
@@ -120,15 +120,36 @@ def test_a_code_is_not_suggested_for_two_slips(
     assert held(services)[0].suggestions == ()
 
 
-def test_a_returned_payment_is_never_booked(services: Services, school: ExampleClient, till: Till) -> None:
+def test_a_returned_payment_is_never_booked(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
     till.pay("SCHI042")
     (payment,) = held(services)
+    clock.advance(60)
     assert return_(services, payment).status == "returned"
+    (event,) = services.audit.list_of_operators(ListOperatorActions(action="incoming.returned"), operator()).items
+    assert event.created_at >= payment.received_at + timedelta(seconds=60)
     assert held(services) == ()
     with pytest.raises(ServiceError, match="is returned, no longer held"):
         assign(services, payment, "SCH1042")
     assert till.pay("SCH1042").status == "held"
     assert "main" not in balances(school.id)
+    assert check_everything(vault=services.runtime.vault) == []
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_client_sees_the_held_payments_whose_code_is_like_its_own(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    for typed in ("SCH104", "SCH9", "SCX1042", "TEA1042", ""):
+        till.pay(typed, receipt=typed or "none")
+    alike = services.held_payments.list_alike(operator_context(school.id))
+    assert [(each.code, each.meant) for each in alike] == [
+        ("SCX1042", ("SCH1042",)),
+        ("SCH9", ()),
+        ("SCH104", ("SCH1042",)),
+    ]
+    assert services.held_payments.list_alike(operator_context(ExampleClient(services, "tea").id)) == ()
 
 
 def test_a_credit_of_a_statement_that_is_not_ours_becomes_a_held_payment_once(
@@ -141,7 +162,8 @@ def test_a_credit_of_a_statement_that_is_not_ours_becomes_a_held_payment_once(
     assert services.differences.show(difference.difference_id, operator()).ended_by == BY
     with pytest.raises(ServiceError, match="has ended"):
         services.held_payments.hold(HoldDifference(difference.difference_id, BY), operator())
-    assert len(held(services)) == 1
+    assert held(services) == (services.held_payments.find("mtn", "S1", operator()),)
+    assert services.held_payments.find("mtn", "S2", operator()) is None
     assert assign(services, payment, "SCH1042").status == "booked"
     assert balances(school.id)["main"] == (7000_00, 0)
     assert check_everything() == []

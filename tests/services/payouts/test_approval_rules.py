@@ -221,11 +221,12 @@ def test_notes_are_kept_and_a_long_one_is_refused(staff: StaffedDesk) -> None:
         assert code_of(lambda note=note: staff.approve_as(payout, staff.admin, note=note)) is Code.INVALID_REQUEST
         request = CancelPayout(payout.payout_id, note)
         assert code_of(lambda request=request: staff.payouts.cancel(request, staff.owner)) is Code.INVALID_REQUEST
-    staff.approve_as(payout, staff.admin, note=" November ")
-    assert staff.payouts.cancel(CancelPayout(other.payout_id, "wrong file"), staff.owner).cancel_note == "wrong file"
-    assert [each.note for each in staff.see(payout).approvals] == ["November"]
+    november, wrong = f"November {'x' * 191}", "wrong file"
+    staff.approve_as(payout, staff.admin, note=f" {november} ")
+    assert staff.payouts.cancel(CancelPayout(other.payout_id, wrong), staff.owner).cancel_note == wrong
+    assert [each.note for each in staff.see(payout).approvals] == [november]
     reasons = {row.action: row.reason for row in AuditEvent.select().where(AuditEvent.reason.is_null(False))}
-    assert (reasons["payout.approved"], reasons["payout.cancelled"]) == ("November", "wrong file")
+    assert (reasons["payout.approved"], reasons["payout.cancelled"]) == (november, wrong)
 
 
 def test_an_approval_that_was_edited_does_not_count_and_the_check_names_it(staff: StaffedDesk) -> None:

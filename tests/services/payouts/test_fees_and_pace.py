@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -32,6 +33,14 @@ def test_an_approval_reserves_and_shows_the_fees_that_are_agreed_now(desk: Payou
     agree(desk, 1_000)
     assert (draft.total_fee_cents, desk.approve(draft).total_fee_cents) == (0, 2_000)
     assert desk.main() == (50_000_000, 22_000)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_each_row_of_a_payout_for_later_shows_the_fee_at_its_approval(desk: PayoutDesk) -> None:
+    payout = desk.draft(row("a"), row("b"), send_at=desk.clock.now() + timedelta(days=2))
+    agree(desk, 5_000)
+    assert desk.approve(payout).total_fee_cents == 10_000
+    assert [item.fee_cents for item in desk.items(payout)] == [5_000, 5_000]
 
 
 def test_an_approval_of_other_fees_than_those_shown_is_refused_and_the_draft_shows_the_right_ones(

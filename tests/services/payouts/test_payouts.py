@@ -19,7 +19,7 @@ from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Registration
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts.messages import ApprovePayout, ItemState, ListPayoutItems, ListPayouts
+from ussd_server.services.payouts.messages import ApprovePayout, ItemState, ListPayoutItems, ListPayouts, NameMatch
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ChangeDetail, GetTransaction, ListTransactions, TransactionType
@@ -256,20 +256,38 @@ def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     assert [item.name_match for item in desk.items(draft)] == ["unknown", "unknown", None, "unknown"]
     desk.work(1)
     assert [item.name_match for item in desk.items(draft)] == ["same", "different", None, "unknown"]
+    desk.clock.advance(60)
+    assert desk.services.payout_sender.claim(10) == [], "no name is left to look up"
+    different = ListPayoutItems(draft.payout_id, name_match=NameMatch.DIFFERENT)
+    assert [item.reference for item in desk.payouts.items(different, desk.maker).items] == ["b"]
     again = desk.draft(row("a", name="AUMA GRACE"), row("b", "+256770000009", name="X"), reference="P2")
     desk.work(1)
     assert [item.name_match for item in desk.items(again)] == ["same", "unknown"]
     assert asked == ["+256770000000", "+256770000009"]
     counts = [desk.payouts.name_matches(each.payout_id, desk.maker) for each in (draft, again)]
     assert counts == [{"same": 1, "different": 1, "unknown": 1}, {"same": 1, "unknown": 1}]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_key_without_payouts_read_learns_nothing_about_a_payout(desk: PayoutDesk) -> None:
+    draft, payouts = desk.draft(row()), desk.payouts
     blind = replace(desk.maker, caller=replace(desk.maker.caller, grants=frozenset({"transactions:*"})))
-    assert code_of(lambda: desk.payouts.name_matches(draft.payout_id, blind)) is Code.INSUFFICIENT_SCOPE
+    for read in (
+        payouts.get, payouts.replaced_by, payouts.invalid_rows, payouts.shortfalls, payouts.providers_awaited,
+        payouts.equal_payment_count, payouts.unpaid_cents, payouts.name_matches, payouts.counted_as_maker,
+        payouts.approvals_needed,
+    ):  # fmt: skip
+        assert code_of(lambda read=read: read(draft.payout_id, blind)) is Code.INSUFFICIENT_SCOPE, read
+    for read in (payouts.items, payouts.stream_items, payouts.csv):
+        wanted = ListPayoutItems(draft.payout_id)
+        assert code_of(lambda read=read, wanted=wanted: read(wanted, blind)) is Code.INSUFFICIENT_SCOPE, read
+    assert code_of(lambda: payouts.list(ListPayouts(), blind)) is Code.INSUFFICIENT_SCOPE
 
 
 def test_the_rows_to_correct_are_those_of_one_payout(desk: PayoutDesk) -> None:
-    drafts = [desk.draft(row("a"), row("b", amount=0), reference=reference) for reference in ("P1", "P2")]
+    drafts = [desk.draft(row("a"), row(reference, amount=0), reference=reference) for reference in ("P1", "P2")]
     found = [desk.payouts.invalid_rows(draft.payout_id, desk.maker) for draft in drafts]
-    assert [len(rows) for rows in found] == [1, 1]
+    assert [[each.fields["reference"] for each in rows] for rows in found] == [["P1"], ["P2"]]
 
 
 def test_a_payout_is_found_by_its_names_by_callers_that_may_read_payouts(desk: PayoutDesk, services: Services) -> None:

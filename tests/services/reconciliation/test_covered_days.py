@@ -62,6 +62,16 @@ def test_a_statement_that_was_cut_to_one_line_closes_no_day(services: Services, 
     assert steps(close(services, day)) == {"matched": (1, 0), "not_theirs": (2, 1_000_000)}
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_payment_that_a_covered_day_lacks_is_one_difference_however_often_its_file_is_compared(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    rows = three_days(services, clock)[2:4]
+    for _ in range(2):
+        reconcile(services, rows, covers=(day, day), by=BY, second=SECOND)
+    assert DifferenceInStatement.select().count() == 1
+
+
 def test_a_second_file_of_one_line_does_not_close_a_day_whose_real_statement_has_an_open_difference(
     services: Services, clock: MovableClock, day: date
 ) -> None:
@@ -103,6 +113,13 @@ def test_files_whose_balances_join_count_as_one_and_each_receipt_counts_once(
     assert (closed.theirs_cents, steps(closed)) == (1_500_000, {"matched": (3, 0)})
     with pytest.raises(ServiceError, match=NOT_COVERED):
         close(services, day + timedelta(days=1))
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_day_is_covered_by_a_chain_of_files_of_one_line(services: Services, clock: MovableClock, day: date) -> None:
+    for line in three_days(services, clock):
+        store(services, [line])
+    assert steps(close(services, day)) == {"matched": (3, 0)}
 
 
 def test_a_file_between_two_others_that_is_missing_leaves_its_day_uncovered(

@@ -15,7 +15,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import DateOrder
-from ussd_server.services.reconciliation import statements
+from ussd_server.services.reconciliation import matching, statements
 from ussd_server.services.reconciliation.messages import (
     ComparedLine,
     ListDifferences,
@@ -208,6 +208,16 @@ def test_dates_that_are_all_off_by_the_same_hours_are_refused_unless_their_zone_
     headings.write_text("provider,part,text,meaning\nsandbox,zone,dates,Kampala\n")
     with pytest.raises(ServiceError, match="gives a zone the meaning 'Kampala', which is no offset such as"):
         compared(services, without_one)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_payments_that_a_statement_lacks_are_named_once_however_many_pages_they_fill(
+    services: Services, call: RequestContext, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "_PAGE", 2)
+    made = [paid(services, call, clock) for _ in range(5)]
+    lines, _ = compared(services, [mtn_row(made[0]), mtn_row(made[4])])
+    assert [each.transaction_id for each in lines] == [made[place].id for place in (0, 4, 1, 2, 3)]
 
 
 def test_dates_that_are_off_by_different_times_hide_no_missing_payment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ import pytest
 from tests.conftest import MovableClock
 from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row
 from tests.support.books import check_everything
+from tests.support.competitors import competing
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.gates.receipts import lock_claim
 from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment, RecoveredPayment
 from ussd_server.services.transactions.messages import CreateRefund, ListTransactions, TransactionType
 from ussd_server.settings import Settings
@@ -149,6 +153,23 @@ def test_a_lost_refund_that_fits_two_collections_needs_the_name_of_one(
     book(services, lost, replace(claim, refund_of=collected.id))
     assert Transaction.get_by_id(collected.id).status == "reversed"
     assert check_everything() == []
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_lost_payments_wait_for_all_their_receipts_before_they_lock_an_account(
+    services: Services, clock: MovableClock, client: RequestContext
+) -> None:
+    second = str(services.runtime.references.of_reference(client.client_id, TransactionType.COLLECTION, "R2"))
+    rows = line(services, client, clock), line(services, client, clock, Id="990002", **{"External id": second})
+    claims = [Claim("sandbox", f"99000{each}", client.client_id, f"R{each}") for each in (1, 2)]
+    lost = find(services, clock, *rows)
+    with competing() as compete:
+        with unit_of_work():
+            lock_claim("sandbox", "990002")
+            booking = compete(partial(book, services, lost, *claims))
+            deposit(services, client, 1000)
+        assert len(booking.result()) == 2
+    assert balances(client.client_id)["main"] == (1_100_000, 0)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def test_failed_lines_change_nothing_and_lines_without_a_balance_count_for_the_n
     assert break_of(services, [PLAIN[0], moved, *PLAIN[1:]]) == BalanceBreak(FIRST + 1, 105_000_00, 107_000_00)
     empty = [*PLAIN[1][:7], ""]
     assert break_of(services, [PLAIN[0], empty, *PLAIN[2:]]) is None
+    assert break_of(services, [PLAIN[3], PLAIN[2], empty, PLAIN[0]]) is None
     assert break_of(services, [PLAIN[0], [*empty[:4], "29000", *empty[5:]], *PLAIN[2:]]) is not None
 
 

@@ -184,7 +184,7 @@ class HeldPaymentService:
                 now,
                 amount_cents=amount_cents,
                 phone_number=phone_number_in(difference.party or ""),
-                held_because=f"The provider did not report it; it is a line of {difference.file_name}"[:200],
+                held_because=f"The provider did not report it; it is a line of {difference.file_name}",
                 difference_id=difference.difference_id,
             )
             if is_new:

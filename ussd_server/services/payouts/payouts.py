@@ -48,7 +48,6 @@ class PayoutService:
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         self._outbox = runtime.mail_outbox
         self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
-        self._wake_worker = runtime.wake_up.send
         self._digests = PayoutDigests(runtime.vault)
         self._drafts = PayoutDrafts(runtime, creator.fees)
         self._approval = PayoutApproval(runtime, creator)
@@ -218,7 +217,6 @@ class PayoutService:
         row = self._approval.approve(payout, request, context)
         for each in short:
             log.warning("a payout that is larger than the float was approved", provider=each.provider)
-        self._wake_worker()
         return records.payout_view(row)
 
     def approve_by_operators(
@@ -290,8 +288,7 @@ def _items(
     if request.state is not None:
         rows = rows.where(records.item_state(payout) == request.state)
     if request.name_match is not None:
-        is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
-        rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
+        rows = rows.where(PayoutItem.name_match == request.name_match)
     items = list(rows)
     equal = records.equal_payments(payout, items[0].line, items[-1].line) if items else {}
     return [records.item_view(row, messages.ItemState(row.state), _warning(row, warnings, equal)) for row in items]

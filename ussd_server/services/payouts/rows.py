@@ -236,7 +236,7 @@ def _number(cell: str) -> tuple[str, str | None]:
         return cell, "phone_number: Has decimals; format the column as text, enter the number again and save."
     if _SHORTENED.fullmatch(plain):
         return cell, (
-            f"phone_number: The spreadsheet shortened the number to {cell[:32]}; "
+            f"phone_number: The spreadsheet shortened the number to {cell}; "
             "format the column as text, enter the number again and save."
         )
     typed = f"0{plain}" if _WITHOUT_ZERO.fullmatch(plain) else plain
