@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.util import find_spec
@@ -185,6 +185,13 @@ def pytest_collection_finish() -> None:
     """Leave what was imported out of every later garbage collection: it stays to the end."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def tries(request: pytest.FixtureRequest) -> Callable[[int], int]:
+    """Gives how many examples of a search are tried: a quarter of them, and with `--everything` all."""
+    share = 1 if request.config.getoption("--everything") else 4
+    return lambda examples: examples // share
 
 
 class MovableClock(Clock):
