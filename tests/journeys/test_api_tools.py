@@ -231,6 +231,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 @pytest.mark.needs_node
 def test_a_linter_finds_nothing_to_say(document: Path, tools: Path, tmp_path: Path) -> None:
     (tmp_path / "redocly.yaml").write_text(_LINTER_RULES)
@@ -283,6 +284,7 @@ def test_a_generated_client_reads_answers_and_writes_them_back_without_loss(
     assert said.split() == ["True", "succeeded", "4"]
 
 
+@pytest.mark.nightly
 @pytest.mark.needs_node
 def test_generated_types_fit_every_field_that_is_answered_and_a_typed_client_reads_it(
     service: Service, document: Path, tools: Path
