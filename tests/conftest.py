@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.util import find_spec
@@ -76,55 +76,52 @@ _NEEDS = {
 }
 
 
-# Each takes half a minute and more. The first two mostly wait: their processes take the seventh and the eighth as well.
+# Each takes half a minute and more. The first two mostly wait: their processes take the fifth and the sixth as well.
 _LONGEST_FILES = (
-    "test_api_document.py",
     "faults/test_cluster.py",
-    "simulation/test_simulation.py",
-    "gates/test_receipts.py",
-    "journeys/test_api_tools.py",
-    "console/browser/test_pages.py",
-    "gates/test_sending.py",
+    "test_api_document.py",
     "faults/test_under_load.py",
+    "gates/test_receipts.py",
+    "console/browser/test_pages.py",
+    "simulation/test_simulation.py",
+    "journeys/test_api_tools.py",
+    "gates/test_sending.py",
     "journeys/test_production.py",
-    "services/processing/test_restored_database.py",
+    "journeys/test_run.py",
 )
 # Their tests start servers and browsers, or processes that compute for long.
 _LONG_FOLDERS = frozenset({"browser", "faults", "journeys", "model", "simulation"})
-# What these folders test holds no SQL: it reaches a database by services alone, whose own tests run on both.
+# What these folders test is SQL: each test runs on both databases, as one that is marked `both_databases`.
+_OF_SQL = frozenset({"database"})
+# What these folders test holds no SQL: it reaches a database by services alone.
 _WITHOUT_SQL = frozenset({"blueprints", "console", "server", "simulators", "smpp"})
-# Services that move no money: half of their tests run on each database.
-_WITHOUT_MONEY = frozenset(
-    {"clients", "mail", "menus", "operators", "providers", "reports", "sms", "subscribers", "ussd", "webhooks"}
-)
 _DATABASES = ("sqlite", "postgres")
-# Cases of one test from which on they share its statements: half of them run on each database.
-_TABLE_OF_CASES = 3
+# Of other tests, and of the cases of one test, this many share: one runs on PostgreSQL, where it takes twice as long.
+_ON_POSTGRES = 3
 _TESTS = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run ask for both databases everywhere."""
-    parser.addoption("--everything", action="store_true", help="run all tests on both databases, and all worlds")
+    """Let a run ask for everything, as that of each night does."""
+    parser.addoption("--everything", action="store_true", help="run all tests, on both databases, and all worlds")
 
 
 def _is_installed(program: str) -> bool:
     return shutil.which(program, path=PROGRAM_FOLDERS) is not None
 
 
-def _needless_database(item: pytest.Item, place: int, cases: int) -> str | None:
+def _needless_database(item: pytest.Item, place: int) -> str | None:
     """The database on which a test need not run where it also runs on the other one; None if it needs both.
 
-    `place` is that of its case among the `cases` of its test.
+    `place` is that of its case among the cases of its test.
     """
-    folder, part, *_ = (*item.path.relative_to(_TESTS).parts, "")
-    if item.get_closest_marker("both_databases"):
+    folder = item.path.relative_to(_TESTS).parts[0]
+    if folder in _OF_SQL or item.get_closest_marker("both_databases"):
         return None
     if folder in _WITHOUT_SQL:
         return "postgres"
-    if folder == "services" and part in _WITHOUT_MONEY:
-        return _DATABASES[crc32(item.nodeid.partition("[")[0].encode()) % 2]
-    return _DATABASES[place % 2] if cases >= _TABLE_OF_CASES else None
+    name = item.nodeid.partition("[")[0]
+    return "sqlite" if (crc32(name.encode()) + place) % _ON_POSTGRES == 0 else "postgres"
 
 
 def _on_second_database(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -141,7 +138,7 @@ def _on_second_database(items: list[pytest.Item]) -> list[pytest.Item]:
         for place, case in enumerate(sorted(cases, key=lambda case: crc32(case.encode()))):
             runs = cases[case]
             if len(runs) == len(_DATABASES):
-                needless = _needless_database(next(iter(runs.values())), place, len(cases))
+                needless = _needless_database(next(iter(runs.values())), place)
                 unwanted += [item for database, item in runs.items() if database == needless]
     return unwanted
 
@@ -169,10 +166,11 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], unwanted: list[py
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, so that no process has one of them left at the end of the run.
 
-    Deselect the runs on a second database where no SQL is tested, unless everything is asked for, and tests that need
-    a program which this machine lacks. The pipeline has all of these programs.
+    Deselect the runs on a second database and the tests of the night, unless everything is asked for, and tests that
+    need a program which this machine lacks. The pipeline has all of these programs.
     """
     if not config.getoption("--everything"):
+        _deselect(config, items, [item for item in items if item.get_closest_marker("nightly")])
         _deselect(config, items, _on_second_database(items))
     _sort_longest_first(items)
     if os.environ.get("CI") == "true":
@@ -187,6 +185,13 @@ def pytest_collection_finish() -> None:
     """Leave what was imported out of every later garbage collection: it stays to the end."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def tries(request: pytest.FixtureRequest) -> Callable[[int], int]:
+    """Gives how many examples of a search are tried: a quarter of them, and with `--everything` all."""
+    share = 1 if request.config.getoption("--everything") else 4
+    return lambda examples: examples // share
 
 
 class MovableClock(Clock):

@@ -48,7 +48,7 @@ def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., s
     return write
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_processor_time_of_a_call_is_measured_in_each_process(tmp_path: Path) -> None:
     printed, rows = run_briefly(tmp_path / "figures.json", "costs")
     found = {row["call"]: row for row in rows["costs"]}
@@ -59,14 +59,14 @@ def test_the_processor_time_of_a_call_is_measured_in_each_process(tmp_path: Path
     assert "processor time, bare answer / disbursement" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_steps_over_smpp_are_measured_beside_those_over_http(tmp_path: Path) -> None:
     printed, rows = run_briefly(tmp_path / "figures.json", "smpp")
     assert [row["per_second"]["median"] > 0 for row in rows["smpp"]] == [True, True]
     assert "USSD steps, SMPP / HTTP" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_calls_postings_pages_and_payouts_are_measured_beside_their_peers(tmp_path: Path) -> None:
     printed, rows = run_briefly(tmp_path / "figures.json", "calls", "postings", "pages", "payouts")
     found = {row["call"]: row for row in rows["calls"]}

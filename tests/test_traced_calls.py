@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
 from flask.testing import FlaskClient
 
 from tests.support.example_client import ExampleClient
@@ -13,6 +14,8 @@ from tests.support.tracing import count_functions, files_passed
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import is_postgres
+
+pytestmark = pytest.mark.both_databases
 
 # What each call passes today. A change that needs a higher number scatters what a reader has to follow.
 MOST_OF_A_PAYMENT, MOST_OF_A_STEP, MOST_OF_A_DELETION = 28, 29, 27

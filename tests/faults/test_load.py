@@ -45,6 +45,7 @@ def service(tmp_path: Path, mtn: StandInProcess) -> Iterator[Service]:
     running.stop()
 
 
+@pytest.mark.nightly
 def test_fifty_callers_repeating_one_reference_through_kills_charge_once(service: Service, mtn: StandInProcess) -> None:
     keys = fresh_keys(service, KEYS)
     before = service.call("GET", "/api/balance", headers=keys[0])[1]["data"]["current"]

@@ -11,7 +11,6 @@ from tests.gates.ways_in import CENTS, WAYS, WRITTEN, Way, World
 from tests.support.books import check_everything
 from tests.support.crowd import at_once
 from tests.support.money import balances
-from ussd_server.database.unit_of_work import is_postgres
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.receipts import WayIn
 from ussd_server.values import canonical_receipt
@@ -82,13 +81,11 @@ def test_a_receipt_that_two_ways_report_counts_once(
     assert counted > 0
 
 
-@pytest.mark.both_databases
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 @pytest.mark.parametrize(("first", "second"), [pair for pair in product(WayIn, WayIn) if pair[0] <= pair[1]])
 def test_a_receipt_that_two_ways_report_at_the_same_moment_counts_once(
     world: World, first: WayIn, second: WayIn
 ) -> None:
-    if not is_postgres():
-        return
     pair = reporters(world, first, second, PAYERS)
     answers = at_once([each.report for each in pair])
     assert answers == [None, None]

@@ -148,8 +148,10 @@ _COMPILER_SETTINGS = {
 }
 
 
-# For each call, beside those of the coverage phase, which are always the same. More are for a search by hand.
+# For each call. More are for a search by hand.
 _EXAMPLES = os.environ.get("USSD_TEST_EXAMPLES", "2")
+# Each value that a field may have, and each that it may not: thousands of calls, of which `test_bad_input` makes most.
+_OF_THE_NIGHT = "coverage"
 _NEEDED_IN_QUERIES = {"q": "typed", "phone_number": "%2B256770000000"}
 
 
@@ -229,6 +231,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 @pytest.mark.needs_node
 def test_a_linter_finds_nothing_to_say(document: Path, tools: Path, tmp_path: Path) -> None:
     (tmp_path / "redocly.yaml").write_text(_LINTER_RULES)
@@ -281,6 +284,7 @@ def test_a_generated_client_reads_answers_and_writes_them_back_without_loss(
     assert said.split() == ["True", "succeeded", "4"]
 
 
+@pytest.mark.nightly
 @pytest.mark.needs_node
 def test_generated_types_fit_every_field_that_is_answered_and_a_typed_client_reads_it(
     service: Service, document: Path, tools: Path
@@ -316,10 +320,11 @@ def test_generated_types_fit_every_field_that_is_answered_and_a_typed_client_rea
     assert said.split() == ["true", "succeeded", "true", "5000", "true"]
 
 
-def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path) -> None:
+def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Left out: what a schema cannot say (two different accounts, a code that a client has), and `Allow`,
     where a path with an id matches any word."""
     known = service.demonstration
+    phases = ["examples", "fuzzing", *[_OF_THE_NIGHT] * request.config.getoption("--everything")]
     login = {name: known[name] for name in ("email", "password")}
     token = service.call("POST", "/api/clients/login", login)[1]["data"]["access_token"]
     signatures = {"keys": fresh_keys(service, 40), "token": {"Authorization": f"Bearer {token}"}}
@@ -330,7 +335,7 @@ def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path) -> None:
         "--no-color",
         "--warnings=off",
         # One worker: two threads that parse Python at once raise a SystemError now and then (Python 3.11).
-        "--phases=examples,coverage,fuzzing",
+        f"--phases={','.join(phases)}",
         f"--max-examples={_EXAMPLES}",
         "--workers=1",
         "--seed=1",

@@ -72,7 +72,7 @@ class Shop:
         return int(self.call("GET", "/api/balance")["current"])
 
 
-@pytest.fixture(params=["mtn", "airtel"])
+@pytest.fixture(params=["mtn", pytest.param("airtel", marks=pytest.mark.nightly)])
 def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
     shop = Shop(tmp_path / "data", request.param)
     yield shop

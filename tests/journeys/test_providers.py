@@ -135,6 +135,7 @@ def test_callbacks_bring_every_outcome_once_however_often_and_in_whatever_order_
     assert street.balance() == before - 4 * 2 * 5000, "what came in went back, and what went out is gone"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("street", ["0.5"], indirect=True)
 def test_without_callbacks_or_with_late_ones_polling_finds_the_same_outcomes(street: Street) -> None:
     before = street.balance()

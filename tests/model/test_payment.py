@@ -44,6 +44,7 @@ def is_right(said: str) -> bool:
     return "errors: 0" in said
 
 
+@pytest.mark.nightly
 def test_no_name_is_paid_twice_and_none_fails_that_may_be_paid_though_a_worker_crashes_and_another_is_slow(
     tmp_path: Path,
 ) -> None:
@@ -53,15 +54,18 @@ def test_no_name_is_paid_twice_and_none_fails_that_may_be_paid_though_a_worker_c
     assert "(1 of " in unreached, "but its end, every line of the worker was tried"
 
 
+@pytest.mark.nightly
 def test_no_name_is_paid_twice_and_every_payment_is_in_the_books_though_the_database_forgets(tmp_path: Path) -> None:
     # The assertions of the model hold in this run, too: it visits every state.
     assert is_right(verified(tmp_path, "TROUBLE=0 FAILOVER", BOOKED))
 
 
+@pytest.mark.nightly
 def test_every_payment_ends_or_is_reviewed(tmp_path: Path) -> None:
     assert is_right(verified(tmp_path, "TROUBLE=0", ENDS))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("words", "claim", "found"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,15 +12,13 @@ from tests.simulation.worlds.bugs import BUGS, planted
 
 _DAYS = 0.15
 _DAYS_OF_GATES = 0.6
-_SEEDS = range(1, 26)
-_SEEDS_OF_EVERYTHING = range(1, 51)
+_SEEDS = 50
 _SAME = 7
 
 
 @pytest.fixture(scope="module")
-def seeds(request: pytest.FixtureRequest) -> range:
-    """Fifty with `--everything`, else half of them."""
-    return _SEEDS_OF_EVERYTHING if request.config.getoption("--everything") else _SEEDS
+def seeds(tries: Callable[[int], int]) -> range:
+    return range(1, 1 + tries(_SEEDS))
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +44,7 @@ def test_every_bug_can_be_planted() -> None:
             pass
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("bug", "rule", "first"),
     [

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from tests.console.browser.visitor import Chromium, Console, Paths, Visitor
+from tests.console.browser.visitor import LOOKS, Chromium, Console, Paths, ShareOfPages, Visitor
 from tests.services.webhooks.receivers import Receiver, answering, deliver, happen, subscribe
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.sandbox import sandbox_settings
@@ -69,6 +69,18 @@ def chromium() -> Iterator[Chromium]:
 def visitor(console: Console, chromium: Chromium) -> Visitor:
     """The owner of the client, who signed in."""
     return Visitor(console, chromium)
+
+
+@pytest.fixture
+def share_of_pages(request: pytest.FixtureRequest) -> ShareOfPages:
+    """Gives the pages that are looked at in a scheme: every second one, the others in the other scheme.
+
+    With `--everything` each page is looked at in both.
+    """
+    if request.config.getoption("--everything"):
+        return lambda _, paths: paths
+    schemes = [scheme for scheme, _ in LOOKS]
+    return lambda scheme, paths: paths[schemes.index(scheme) :: len(schemes)]
 
 
 @pytest.fixture(scope="package")

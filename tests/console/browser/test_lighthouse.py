@@ -92,6 +92,7 @@ def test_pages_are_light_and_nothing_on_them_blocks_or_moves(visitor: Visitor) -
                 assert measured["bytes"] <= _MOST_BYTES, (path, measured)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs_node
 @pytest.mark.timeout(600)
 def test_lighthouse_finds_pages_accessible_and_well_made(visitor: Visitor, console: Console, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pyotp
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.browser.visitor import LOOKS, Chromium, Console, Paths, Visitor
+from tests.console.browser.visitor import LOOKS, Chromium, Console, Paths, ShareOfPages, Visitor
 from tests.support.example_client import OPERATOR
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Login
@@ -99,7 +99,13 @@ def take_screenshot(page: Page, path: str, scheme: str, width: int) -> None:
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_every_page_is_accessible_and_fits(
-    visitor: Visitor, console: Console, delivered: Paths, people: Paths, scheme: str, width: int
+    visitor: Visitor,
+    console: Console,
+    delivered: Paths,
+    people: Paths,
+    share_of_pages: ShareOfPages,
+    scheme: str,
+    width: int,
 ) -> None:
     key = console.services.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
     paid, drafted = console.pay(), console.draft_payout()
@@ -109,7 +115,7 @@ def test_every_page_is_accessible_and_fits(
         code = console.open_code()
         own = (*own, code, f"{code}/edit")
         payout = (f"/payouts/{drafted}", f"/payouts/{drafted}/correct", f"{delivered[0]}/edit")
-        for path in (*PAGES, *own, *payout, *delivered, *people):
+        for path in share_of_pages(scheme, (*PAGES, *own, *payout, *delivered, *people)):
             visitor.look_at(page, path)
             take_screenshot(page, path, scheme, width)
     with visitor.tab(scheme, width, signed_in=False) as page:
@@ -119,7 +125,13 @@ def test_every_page_is_accessible_and_fits(
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_every_page_of_operators_is_accessible_and_fits(
-    operator: Visitor, console: Console, installed: Paths, delivered: Paths, scheme: str, width: int
+    operator: Visitor,
+    console: Console,
+    installed: Paths,
+    delivered: Paths,
+    share_of_pages: ShareOfPages,
+    scheme: str,
+    width: int,
 ) -> None:
     begun = BeginSession("+256770000000", "*384*123#")
     walked = console.services.api_sessions.begin(begun, operator_context(console.client.id)).session_id
@@ -134,7 +146,7 @@ def test_every_page_of_operators_is_accessible_and_fits(
         *console.compare_statement(),
     )
     with operator.tab(scheme, width) as page:
-        for path in (*OPERATOR_PAGES, *own, *installed):
+        for path in share_of_pages(scheme, (*OPERATOR_PAGES, *own, *installed)):
             operator.look_at(page, path)
             take_screenshot(page, path, scheme, width)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -62,6 +62,7 @@ LOOKS = (("dark", 360), ("light", 1280))
 _AT = datetime(2026, 11, 20, 8, 15, tzinfo=UTC)
 
 Paths = tuple[str, ...]
+ShareOfPages = Callable[[str, Paths], Paths]
 
 
 class Chromium:

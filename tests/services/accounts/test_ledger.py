@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Event
 
+import pytest
+
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from tests.support.commands import FORK_SERVER
@@ -18,6 +20,8 @@ from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
+
+pytestmark = pytest.mark.both_databases
 
 FIRST, SECOND = "+256770000010", "+256770000011"
 

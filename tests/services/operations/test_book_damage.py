@@ -17,7 +17,7 @@ from ussd_server.services.operations.book_check.history import HISTORY_RULES
 from ussd_server.services.operations.book_check.money import NAME_RULES
 from ussd_server.services.operations.book_check.payouts import APPROVAL_RULES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 DELIVERED_LATE = "has a due time far ahead"
 

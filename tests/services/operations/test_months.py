@@ -18,6 +18,8 @@ from ussd_server.services.operations import months
 from ussd_server.services.operations.months import export_month, verify_month
 from ussd_server.status import ServiceError
 
+pytestmark = pytest.mark.both_databases
+
 _DAY_SECONDS = 86_400
 
 

@@ -26,6 +26,8 @@ from ussd_server.services.operations.book_check.history_digests import OTHER_PAS
 from ussd_server.services.signatures import UNSIGNED
 from ussd_server.status import ServiceError
 
+pytestmark = pytest.mark.both_databases
+
 REFUSED = "refused"
 EDITS = [
     ("UPDATE bank_accounts SET number = '666' WHERE client_id = '{client}'", REFUSED),

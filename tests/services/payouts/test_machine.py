@@ -20,7 +20,7 @@ from ussd_server.services.payouts.messages import ItemState, PayoutView
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 _FEE_CENTS = 1_000
 _CLIENT_CENTS = 2_000_000

@@ -9,6 +9,8 @@ from functools import partial
 from threading import Barrier
 from typing import Any
 
+import pytest
+
 from tests.services.payouts.desk import PayoutDesk, code_of
 from tests.support.books import check_everything
 from tests.support.money import work
@@ -18,6 +20,8 @@ from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.payouts.messages import ApprovePayout, ItemState, PayoutView
 from ussd_server.status import Code
 from ussd_server.values import new_id
+
+pytestmark = pytest.mark.both_databases
 
 _ROUNDS = 3
 _ROWS = 12

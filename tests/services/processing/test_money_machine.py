@@ -48,7 +48,7 @@ from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import ListPage
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 # What the sandbox will have done in the end, by the last digits of the number (wire contract 9).
 PAID = ("00", "04", "06", "42")

@@ -39,6 +39,8 @@ from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 
+pytestmark = pytest.mark.both_databases
+
 PAYER = "+256770000060"
 
 

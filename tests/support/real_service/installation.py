@@ -27,6 +27,7 @@ def install_into(folder: Path) -> Path:
     # Named in such a file, a folder is searched, but its own such files, an editable checkout's too, are not read.
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
     pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--no-deps", sources], check=True, cwd=folder)
+    # Compiled once, and not by each of its processes, whatever this environment's pip does.
+    subprocess.run([*pip, "install", "--no-deps", "--compile", sources], check=True, cwd=folder)
     shutil.rmtree(sources)
     return python
