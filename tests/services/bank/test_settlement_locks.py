@@ -25,7 +25,7 @@ from ussd_server.services.bank.messages import (
     StateBankAccount,
 )
 from ussd_server.services.bank.settlement_rows import locked_settlement
-from ussd_server.services.gates.receipts import BANK, lock_claim
+from ussd_server.services.gates.receipts import BANK, lock_receipt
 from ussd_server.status import ServiceError
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
@@ -85,7 +85,7 @@ def test_a_file_waits_for_a_bank_reference_before_it_locks_a_settlement(
     file = completed(services, "FT1")
     (waiting,) = services.bank_settlements.waiting(operator())
     with unit_of_work():
-        lock_claim(BANK, "FT1")
+        lock_receipt(BANK, "FT1")
         recording = compete(partial(record, services, file))
         locked_settlement(waiting.settlement_id or "")
     (recorded,) = recording.result()
