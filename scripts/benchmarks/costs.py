@@ -98,7 +98,8 @@ def _slice(stage: Stage, target: Target, seconds: float) -> dict[str, float]:
     before = {name: _processor_seconds(pid) for name, pid in pids.items()}
     # Those after the end of the slice cost as much.
     answers = stage.run(target.application, load).all_answers
-    return {name: _US * (_processor_seconds(pid) - before[name]) / answers for name, pid in pids.items()}
+    # A process of the database that ended takes its earlier time with it.
+    return {name: _US * max(_processor_seconds(pid) - before[name], 0) / answers for name, pid in pids.items()}
 
 
 def _processor_seconds(pid: int) -> float:

@@ -290,11 +290,12 @@ def test_a_developer_gives_a_key_everything_but_approval_and_never_sees_a_secret
 
 
 def test_an_unknown_scope_is_named(desk: Desk) -> None:
+    none = ": scopes: Must be one or more scopes, such as ussd:read, with single spaces between them, or null."
     for scopes, named in (
         ("balance:raed", ": unknown scope 'balance:raed'"),
         (["ussd:read", "x" * 100], f": unknown scope '{'x' * 40}'"),
-        ("", ""),
-        ([], ""),
+        ("", none),
+        ([], none),
     ):
         reply = desk.web.post(KEYS, json={"scopes": scopes}, headers=desk.headers("ann"))
         assert reply.json == refusal_of(400, f"Invalid request body{named}")

@@ -288,7 +288,9 @@ def _items(
     if request.state is not None:
         rows = rows.where(records.item_state(payout) == request.state)
     if request.name_match is not None:
-        rows = rows.where(PayoutItem.name_match == request.name_match)
+        # The first two conditions hold for every match, and are those of its index.
+        is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
+        rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
     items = list(rows)
     equal = records.equal_payments(payout, items[0].line, items[-1].line) if items else {}
     return [records.item_view(row, messages.ItemState(row.state), _warning(row, warnings, equal)) for row in items]
