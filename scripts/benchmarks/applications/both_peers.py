@@ -28,6 +28,18 @@ def goals_of(node: dict[str, Any]) -> dict[str, Any]:
     return {option.get("key", str(place)): option["goto"] for place, option in enumerate(node["options"], 1)}
 
 
+def enter(session: Any, node: str, nodes: dict[str, Any], moment: datetime) -> bool:
+    """Move a session to a node; return whether that node ends it."""
+    session.node = node
+    session.turn += 1
+    session.message = screen(nodes[node], may_go_back=True)
+    session.last_seen_at, session.expires_at = moment, moment + IDLE
+    is_end = nodes[node]["type"] == "end"
+    if is_end:
+        session.status, session.ended_at = "completed", moment
+    return is_end
+
+
 def screen(node: dict[str, Any], *, may_go_back: bool = False) -> str:
     """The text of a node with its options."""
     lines = [node["text"]["en"]]

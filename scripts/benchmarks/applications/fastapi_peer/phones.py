@@ -9,7 +9,7 @@ from fastapi.responses import PlainTextResponse
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from benchmarks.applications.both_peers import BACK, IDLE, digest, goals_of, screen
+from benchmarks.applications.both_peers import BACK, IDLE, digest, enter, goals_of, screen
 from benchmarks.applications.fastapi_peer.app import Database, app, limiter
 from benchmarks.applications.fastapi_peer.models import Channel, Event, Menu, UssdSession, UssdStep, now
 
@@ -70,14 +70,7 @@ async def _go_on(database: AsyncSession, session: UssdSession, nodes: dict[str, 
     if entry == BACK:
         of_turn = (UssdStep.session_id == session.id, UssdStep.turn == max(session.turn - 1, 0))
         goals[BACK] = await database.scalar(select(UssdStep.node).where(*of_turn))
-    session.node = goals.get(entry, session.node)
-    there = nodes[session.node]
-    session.turn += 1
-    session.message = screen(there, may_go_back=True)
-    session.last_seen_at = now()
-    session.expires_at = session.last_seen_at + IDLE
-    if there["type"] == "end":
-        session.status, session.ended_at = "completed", session.last_seen_at
+    if enter(session, goals.get(entry, session.node), nodes, now()):
         payload = {"session_id": str(session.id), "status": session.status, "turns": session.turn}
         database.add(
             Event(client_id=session.client_id, type="ussd.session.ended", object_id=session.id, payload=payload)

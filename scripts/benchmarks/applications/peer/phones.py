@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Response, abort, g, request
 
-from benchmarks.applications.both_peers import BACK, IDLE, digest, goals_of, screen
+from benchmarks.applications.both_peers import BACK, IDLE, digest, enter, goals_of, screen
 from benchmarks.applications.peer.app import app, limiter
 from benchmarks.applications.peer.models import (
     Channel,
@@ -69,18 +69,12 @@ def _begin(channel: Channel) -> UssdSession:
 
 def _go_on(session: UssdSession, entry: str) -> None:
     _, document = _menu(request.form["serviceCode"])
-    goals = goals_of(document["nodes"][session.node])
+    nodes = document["nodes"]
+    goals = goals_of(nodes[session.node])
     if entry == BACK:
         before = UssdStep.get(UssdStep.session == session, UssdStep.turn == max(session.turn - 1, 0))
         goals[BACK] = before.node
-    session.node = goals.get(entry, session.node)
-    there = document["nodes"][session.node]
-    session.turn += 1
-    session.message = screen(there, may_go_back=True)
-    session.last_seen_at = now()
-    session.expires_at = session.last_seen_at + IDLE
-    if there["type"] == "end":
-        session.status, session.ended_at = "completed", session.last_seen_at
+    if enter(session, goals.get(entry, session.node), nodes, now()):
         Event.create(
             client=session.client_id,
             type="ussd.session.ended",
