@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from flask import Response
+from flask import Response, current_app
+from flask.blueprints import BlueprintSetupState
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -20,6 +21,7 @@ from ussd_server.status import Code
 from ussd_server.threads import Batches, in_native_thread
 
 _VERSION = version("ussd-server")
+_SCRAPES = "ussd_scrapes"
 
 ops = ApiBlueprint("ops", allow_anyone, "Health and metrics", "For the operator.")
 
@@ -41,7 +43,7 @@ def show_readiness(_: RequestContext) -> Readiness:
 def show_metrics() -> Response:
     """What all web processes counted, and what waits and works now, in the text format of Prometheus."""
     scrape = _Scrape()
-    _scrapes.do(scrape)
+    current_app.extensions[_SCRAPES].do(scrape)
     return Response(scrape.text, content_type=CONTENT_TYPE_LATEST)
 
 
@@ -62,7 +64,10 @@ def _read_metrics(scrapes: Sequence[_Scrape]) -> None:
         scrape.text = text
 
 
-_scrapes = Batches(_read_metrics)
+@ops.record
+def _share_scrapes(state: BlueprintSetupState) -> None:
+    """Give each application batches of its own: another one has other services."""
+    state.app.extensions[_SCRAPES] = Batches(_read_metrics)
 
 
 def _counted_in(folder: str) -> bytes:
