@@ -262,6 +262,22 @@ def test_requests_that_cannot_be_written_are_kept_within_a_bound(
     assert [each["count"] for each in usage] == [3]
 
 
+def test_usage_of_many_rows_is_written_less_often_and_at_the_end(
+    caller: Caller, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "_FEW_USES", 1)
+    usages = services.runtime.request_recorder
+    caller.call("GET", "/api/balance")
+    usages.write_soon()
+    assert KeyUsage.select().count() == 1
+    caller.call("POST", "/api/transactions", PAYMENT)
+    caller.call("GET", "/api/balance")
+    usages.write_soon()
+    assert (ApiRequest.select().count(), KeyUsage.select().count()) == (1, 1)
+    usages.close()
+    assert sorted(use.count for use in KeyUsage.select()) == [1, 2]
+
+
 @pytest.mark.both_databases
 def test_calls_of_many_threads_are_counted_exactly(caller: Caller, services: Services) -> None:
     recorder = services.runtime.request_recorder

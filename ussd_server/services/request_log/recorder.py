@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +26,8 @@ from ussd_server.values import iso_milliseconds, kampala_day, new_id
 log = Logger(__name__)
 
 _WRITE_SECONDS = 1.0
+# A row of usage costs 20 us. A thousand busy keys would have a row for each call, if each second's were written.
+_FEW_USES, _MANY_USES_SECONDS = 250, 5.0
 _MOST_WAITING = 10_000
 _MOST_USES = 100_000
 _AT_ONCE = 250
@@ -36,7 +39,7 @@ _Times = tuple[int, datetime, str]
 class RequestRecorder:
     """Keeps requests until they are written. Memory is bounded: what comes beyond it is dropped and counted.
 
-    A killed process loses its last second. Nothing else depends on what is written.
+    A killed process loses its last second; of the usage of many keys, its last five. Nothing else depends on it.
     """
 
     def __init__(self) -> None:
@@ -45,8 +48,8 @@ class RequestRecorder:
         self._uses: deque[tuple[_Use, datetime, str]] = deque()
         self._counted: dict[_Use, _Times] = {}
         self._writing = threading.Lock()
-        self._writer = RepeatedWork("request-log", _WRITE_SECONDS, self.write, _log_lost_requests)
-        self.close = self._writer.close
+        self._writer = RepeatedWork("request-log", _WRITE_SECONDS, self.write_soon, _log_lost_requests)
+        self._usage_writer = RepeatedWork("key-usage", _MANY_USES_SECONDS, self.write, _log_lost_requests)
 
     def count(self, key_id: str, at: datetime, endpoint: str, status: int, code: str, scope: str, address: str) -> None:
         """Count a call of a key. `scope` is what the endpoint needs."""
@@ -55,6 +58,7 @@ class RequestRecorder:
             return
         self._uses.append(((key_id, kampala_day(at), endpoint, status, code, scope), at, address))
         self._writer.start()
+        self._usage_writer.start()
 
     def note(self, request: LoggedRequest) -> None:
         """Keep a request for the log."""
@@ -66,25 +70,44 @@ class RequestRecorder:
 
     def write(self) -> None:
         """Write what waits. What cannot be written now is kept, as far as there is room."""
+        self._write()
+
+    def write_soon(self) -> None:
+        """Write the requests that wait, and the usage of keys unless it has many rows."""
+        self._write(most_uses=_FEW_USES)
+
+    def close(self) -> None:
+        """End the threads, and write what waits."""
+        self._writer.close()
+        self._usage_writer.close()
+
+    def _write(self, most_uses: float = math.inf) -> None:
         if not (self._waiting or self._uses or self._counted):
             return
         with self._writing:
-            while self._uses:
-                let_others_run()
-                use, at, address = self._uses.popleft()
-                number, last_at, last_address = self._counted.get(use, (0, at, address))
-                self._counted[use] = (number + 1, *max((at, address), (last_at, last_address)))
+            self._count_uses()
             try:
-                for batch in _batches(self._counted):
-                    _write_part(partial(_add_uses, [(*use, *self._counted[use]) for use in batch]), len(batch))
-                    for use in batch:
-                        del self._counted[use]
+                if len(self._counted) <= most_uses:
+                    self._write_uses()
                 while self._waiting:
                     self._write_some()
             except DATABASE_ERRORS:
                 log.info("requests could not be written to the log")
             finally:
                 release_connection()
+
+    def _count_uses(self) -> None:
+        while self._uses:
+            let_others_run()
+            use, at, address = self._uses.popleft()
+            number, last_at, last_address = self._counted.get(use, (0, at, address))
+            self._counted[use] = (number + 1, *max((at, address), (last_at, last_address)))
+
+    def _write_uses(self) -> None:
+        for batch in _batches(self._counted):
+            _write_part(partial(_add_uses, [(*use, *self._counted[use]) for use in batch]), len(batch))
+            for use in batch:
+                del self._counted[use]
 
     def _write_some(self) -> None:
         rows = [self._waiting[index] for index in range(min(_AT_ONCE, len(self._waiting)))]

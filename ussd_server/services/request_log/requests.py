@@ -46,7 +46,7 @@ def _views(rows: Sequence[ApiRequest]) -> Iterator[RequestView]:
 
 
 class RequestLogService:
-    """Reads the request log and the usage of keys. The last second may be missing."""
+    """Reads the request log and the usage of keys. The last second may be missing; of many keys' usage, the last five."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._tokens, self._replica = runtime.clock, runtime.tokens, runtime.replica
@@ -115,7 +115,7 @@ class RequestLogService:
         return tuple(sorted({scope for (scopes,) in rows for scope in scopes.split()}))
 
     def last_accepted(self, key_ids: Sequence[str]) -> dict[str, tuple[datetime, str]]:
-        """When and from which address each key was last accepted, yesterday or today; without the last second."""
+        """When and from which address each key was last accepted, yesterday or today; without the last seconds."""
         rows = KeyUsage.select(KeyUsage.key_id, KeyUsage.last_at, KeyUsage.last_address).where(
             KeyUsage.key_id.in_(list(key_ids)), KeyUsage.day >= self._days_ago(1), KeyUsage.code.not_in(_NO_USE)
         )
