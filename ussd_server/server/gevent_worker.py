@@ -202,8 +202,8 @@ def _prepare_process() -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     if gevent.config.monitor_thread:
         hub.start_periodic_monitoring_thread()
-    # A request makes hundreds of objects, and what exists now stays: the garbage collector runs less often. It passes over
-    # 2,000 objects in 1 to 2 ms, and over 10,000 in 4 to 9.
+    # A request makes hundreds of objects, and what exists now stays: the garbage collector runs less often. Over 2,000
+    # objects it takes 1 to 2 ms, over 10,000 it took 4 to 9.
     gc.collect()
     gc.freeze()
     gc.set_threshold(2_000, 25, 100)

@@ -46,7 +46,7 @@ def _views(rows: Sequence[ApiRequest]) -> Iterator[RequestView]:
 
 
 class RequestLogService:
-    """Reads the request log and the usage of keys. The last second may be missing; of many keys' usage, the last five."""
+    """Reads the request log and the usage of keys. The last second may be missing, of usage five."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._tokens, self._replica = runtime.clock, runtime.tokens, runtime.replica
