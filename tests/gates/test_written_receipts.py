@@ -6,12 +6,14 @@ import pytest
 
 from tests.gates.two_records import PAYER, RECEIPT, main_of
 from tests.gates.ways_in import CENTS, WAYS, Enquired, World
+from tests.services.reconciliation.statement_files import reconcile
 from tests.support.books import check_everything
 from tests.support.money import operator
 from ussd_server.context import operator_context
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.gates.receipts import WayIn
+from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ListTransactions, Source
 
@@ -42,6 +44,15 @@ def test_a_payment_is_found_by_its_receipt_however_it_is_written(world: World, o
     assert [each.transaction_id for each in found.items] == [ours.transaction_id]
     hits = world.services.search.find(Search(written), operator()).items
     assert [hit.id for hit in hits] == [ours.transaction_id]
+
+
+@pytest.mark.parametrize("written", ["3100 0000-041", "31000000041\u200b"])
+def test_a_line_of_a_statement_is_matched_however_its_receipt_is_written(
+    world: World, ours: Enquired, written: str
+) -> None:
+    ours.report()
+    statement = reconcile(world.services, [ours.line(written, "")]).statement
+    assert (statement.lines[Verdict.MATCHED], statement.difference_count) == (1, 0)
 
 
 def test_a_second_receipt_of_one_collection_is_free_for_another(world: World, ours: Enquired) -> None:

@@ -144,3 +144,11 @@ class PayoutItem(Table):
 
     class Meta:
         primary_key = CompositeKey("payout_id", "line")
+
+
+def transaction_reference(payout: str, row: str | None, reservation_number: int) -> str:
+    """The reference of the transaction that a row becomes: a row without problems has one.
+
+    After a reservation that was withdrawn, its transactions have the first references for ever.
+    """
+    return f"{payout}/{row}" + (f"/approval-{reservation_number}" if reservation_number > 1 else "")

@@ -99,13 +99,15 @@ class ReceiptClaim(Table):
     """A receipt of a provider, or a reference of the bank, in the form of `canonical_receipt`: it is money once.
 
     `issuer` is the provider's name, or `bank`. `transaction_id` is the payment that was booked under it, `incoming_id`
-    the incoming payment that reported it; null for none.
+    the incoming payment that reported it; null for none. `second_of` is the payment of which it is another receipt:
+    Airtel gives a payment two.
     """
 
     issuer = TextField()
     receipt = TextField()
     transaction_id = IdField(null=True)
     incoming_id = IdField(null=True)
+    second_of = IdField(null=True)
 
     class Meta:
         primary_key = False

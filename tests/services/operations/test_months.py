@@ -90,7 +90,8 @@ def test_what_never_ends_is_no_file_of_an_archive(clock: MovableClock, month: st
 
 
 def test_a_month_is_exported_once_and_only_when_it_is_over(clock: MovableClock, month: str, tmp_path: Path) -> None:
-    for wrong, reason in ((f"{clock.now():%Y-%m}", "not over"), ("../etc", "no month"), ("2026-13", "no month")):
+    unknown = ("../etc", "2026-13", "2026-1", "0000-01", "9999-12")
+    for wrong, reason in ((f"{clock.now():%Y-%m}", "not over"), *((each, "no month") for each in unknown)):
         with pytest.raises(ServiceError, match=reason):
             export_month(wrong, tmp_path, clock.now(), lambda _: None)
     export_month(month, tmp_path, clock.now(), lambda _: None)

@@ -23,7 +23,7 @@ from ussd_server.providers.messages import Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.clients.keys.messages import UpdateApiKey
 from ussd_server.services.clients.messages import ChangeRole
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ListPayouts, PayoutStatus
+from ussd_server.services.payouts.messages import ApprovePayout, CopyPayout, CreatePayout, ListPayouts, PayoutStatus
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code
 
@@ -287,6 +287,25 @@ def test_a_cancelled_row_is_enquired_once_because_a_lost_database_may_have_sent_
     )  # fmt: skip
     assert Transaction.select().where(Transaction.due_at.is_null(False)).count() == 0
     assert staff.main() == (50_000_000 - 10_000, 0)
+    assert check_everything(vault=staff.services.runtime.vault) == []
+
+
+def test_a_row_that_is_found_paid_after_its_withdrawal_is_paid_by_no_second_approval_and_no_copy(
+    staff: StaffedDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payout = staff.draft_of(1)
+    staff.approve(payout)
+    delete(staff, staff.approver)
+    found = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R1")
+    with monkeypatch.context() as lost:
+        lost.setattr(staff.services.runtime.providers.get("sandbox"), "query_status", lambda *_: found)
+        staff.clock.advance(3700)
+        work(staff.services, staff.clock, 3)
+    copy = staff.payouts.copy(CopyPayout(payout.payout_id, "copy"), staff.maker).payout
+    for each in (payout, copy):
+        staff.approve_as(each, staff.admin)
+        staff.work(3)
+        assert (staff.states(each), staff.main()) == (["cancelled"], (50_000_000 - 10_000, 0))
     assert check_everything(vault=staff.services.runtime.vault) == []
 
 

@@ -97,6 +97,16 @@ def test_a_lost_collection_is_found_booked_once_and_answers_its_clients_repeat(
     assert check_everything() == []
 
 
+def test_a_name_that_its_provider_got_without_hyphens_proves_a_lost_payment(
+    services: Services, clock: MovableClock, client: RequestContext
+) -> None:
+    name = services.runtime.references.of_reference(client.client_id, TransactionType.COLLECTION, "R1")
+    lost = find(services, clock, line(services, client, clock, **{"External id": name.replace("-", "")}))
+    book(services, lost, Claim("sandbox", "990001", client.client_id, "R1"))
+    assert services.transactions.create(request(reference="R1"), client).replayed
+    assert check_everything() == []
+
+
 def test_a_lost_disbursement_needs_the_money_that_it_took(
     services: Services, clock: MovableClock, client: RequestContext
 ) -> None:

@@ -6,15 +6,19 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
+from tests.services.incoming.till import Till
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
-from tests.support.money import deposit, request, work
+from tests.support.money import deposit, operator, request, work
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
+from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
+from ussd_server.services.transactions.messages import Source
 
 PHONE = "+256770000000"
 TEXTS = {"en": "Got UGX {{amount|ugx}} for {{reference|upper}}. Yours: {{balance|ugx}}.", "lg": "Tufunye {{amount}}"}
@@ -59,6 +63,21 @@ def test_a_payment_that_succeeded_has_one_receipt(
     assert (receipt.text, receipt.phone_number) == ("Got UGX 5,000 for ORDER-7. Yours: 0.", PHONE)
     assert (receipt.transaction_id, receipt.reference) == (paid, f"receipt/{paid}")
     assert check_everything() == []
+
+
+@pytest.mark.parametrize("till_knows", [PHONE, None])
+def test_money_that_a_till_reported_first_has_one_receipt_at_the_phone_that_is_known(
+    services: Services, call: RequestContext, clock: MovableClock, till_knows: str | None
+) -> None:
+    services.payment_codes.set_prefix(SetPrefix(str(call.client_id), "SCH"), operator())
+    services.payment_codes.put(PutPaymentCode("SCH1", "Fees"), call)
+    paid = Till(services).pay("SCH1", 5000, "R1", number=till_knows).transaction_id
+    asked = pay(services, call)
+    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R1", amount_cents=5000_00)
+    schedule = next(iter(services.runtime.providers)).schedule
+    services.processing.apply_answer(asked, schedule, answer, Source.POLL, clock.now())
+    assert Transaction.get_by_id(asked).same_money_as == paid
+    assert [row.phone_number for row in Sms.select()] == [PHONE]
 
 
 def test_a_failed_payment_and_a_type_without_texts_have_none(

@@ -22,6 +22,7 @@ from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
+from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
 from ussd_server.services.search.messages import Search
 from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory, HistoryEntry
@@ -171,6 +172,8 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
         "subscriber_names": 0,
         "subscriber_pins": 0,
         "transactions": 1,
+        "accounts": 0,
+        "payment_codes": 0,
         "incoming_payments": 0,
         "payout_items": 0,
         "audit_events": 0,
@@ -199,6 +202,31 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
     assert check_everything() == []
 
 
+def test_money_that_others_sent_to_a_number_is_in_its_history_its_export_and_the_search(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    services.payment_codes.set_prefix(SetPrefix(str(call.client_id), "SCH"), operator())
+    services.payment_codes.put(PutPaymentCode("SCH1", "Fees of Achieng", account=NUMBER), call)
+    mother = "+256770000100"
+    for account in (NUMBER, mother):
+        into = request(number=mother, account=account, reference=f"into {account}")
+        services.transactions.create(into, call)
+    work(services, clock, 5)
+    services.transactions.create(request("transfer", mother, to_phone_number=NUMBER, reference="sent"), call)
+    services.transactions.create(request(number="+256770000001", reference="of another number"), call)
+    references = ["sent", f"into {NUMBER}"]
+    for limit in (50, 1):
+        shown = [Transaction.get_by_id(each.id).reference for each in history(services, call, limit)]
+        assert shown == references
+    hits = services.search.search(Search(NUMBER), call).items
+    assert [Transaction.get_by_id(hit.id).reference for hit in hits if hit.kind == "transaction"] == references
+    held = services.personal_data.export(NUMBER, operator()).held
+    assert {row["reference"] for row in held["transactions"]} == set(references)
+    assert [(row["name"], row["balance_cents"]) for row in held["accounts"]] == [(NUMBER, 10_000_00)]
+    assert [row["code"] for row in held["payment_codes"]] == ["SCH1"]
+    assert history(services, operator_context(ExampleClient(services, "other").id)) == []
+
+
 @pytest.mark.parametrize("change", [{"second": "MARY AKELLO"}, {"reason": " "}])
 def test_an_erasure_takes_two_people_and_a_reason(services: Services, change: dict[str, str]) -> None:
     with pytest.raises(ServiceError) as refused:
@@ -207,10 +235,10 @@ def test_an_erasure_takes_two_people_and_a_reason(services: Services, change: di
 
 
 def test_every_table_with_phone_numbers_is_removed_or_kept() -> None:
+    named = {"phone_number", "to_phone_number", "account"}
+    known = {*_REMOVED.values(), *_KEPT.values()}
     forgotten = {
-        table.__name__
-        for table in Table.__subclasses__()
-        if "phone_number" in table._meta.fields and table not in {*_REMOVED.values(), *_KEPT.values()}
+        table.__name__ for table in Table.__subclasses__() if named & table._meta.fields.keys() and table not in known
     }
     assert not forgotten, f"add {', '.join(forgotten)} to _REMOVED or _KEPT of services/subscribers/personal_data.py"
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
+
+from peewee import SQL
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import GroupCommit
-from ussd_server.models.ledger import Account, Holding, read_holdings
+from ussd_server.models.clients import Client
+from ussd_server.models.ledger import Account, Holding, Transfer, read_holdings
 from ussd_server.services.accounts.messages import Balance
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
@@ -33,6 +37,20 @@ class BalanceService:
         now = self._clock.now()
         kept = Account.select().where(Account.client_id == context.client_id).order_by(Account.name)
         return tuple(_balance(each, now) for each in kept)
+
+
+def accounts_of(phone_number: str) -> Any:
+    """Select the accounts that clients keep for a phone number."""
+    return Account.select().where(Account.client_id.in_(Client.select(Client.id)), Account.name == phone_number)
+
+
+def moved_on_accounts_of(phone_number: str) -> Any:
+    """Select the ids of the transactions that moved money on these accounts, also money of others, or reserved it."""
+    accounts = accounts_of(phone_number).select(Account.id)
+    moved = Transfer.select(Transfer.transaction_id)
+    # The index of credited accounts has this condition.
+    credited = moved.where(Transfer.credit_account_id.in_(accounts), SQL("kind IN ('move', 'post')"))
+    return moved.where(Transfer.debit_account_id.in_(accounts)) | credited
 
 
 def _balance(held: Holding | Account, now: datetime) -> Balance:

@@ -6,7 +6,7 @@ payment that is given back, the accounts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -127,11 +127,17 @@ def counts_elsewhere() -> Any:
 
 
 def lock_receipt(issuer: str, written: str) -> ReceiptClaim:
-    """The claim of a receipt, locked until the unit of work ends; made without a payment if there is none."""
+    """The claim of a receipt, locked until the unit of work ends; made without a payment if there is none.
+
+    For the second receipt of a payment, the claim of the payment.
+    """
     key = {"issuer": issuer, "receipt": canonical_receipt(written)}
     _INSERT.run(**key, transaction_id=None)
     claim: ReceiptClaim = _LOCKED.first(ReceiptClaim, **key)
-    return claim
+    if claim.second_of is None:
+        return claim
+    first = for_update(ReceiptClaim.select().where(ReceiptClaim.transaction_id == claim.second_of)).first()
+    return first or claim
 
 
 def lock_receipts(issuer: str, written: Iterable[str]) -> None:
@@ -192,16 +198,33 @@ def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
         # Once contested, a payment stays so until operators decide, whatever happens to the other payment.
         other = find_row(Transaction, row.contested_id) if row.contested_id else _payers_payment_like(row)
         return _decide(row, other, way)
-    if _INSERT.run(issuer=issuer, receipt=receipt, transaction_id=row.id):
+    receipts = sorted({receipt, canonical_receipt(row.provider_receipt or "") or receipt})
+    if len(receipts) == 1 and _INSERT.run(issuer=issuer, receipt=receipt, transaction_id=row.id):
         return _COUNTS
-    claim = _LOCKED.first(ReceiptClaim, issuer=issuer, receipt=receipt)
-    if claim.transaction_id is not None:
-        return _decide(row, find_row(Transaction, claim.transaction_id), way)
-    if _is_returned(claim):
-        return _contested(row, None, _RETURNED, way)
-    update_claim(claim, transaction_id=row.id)
-    _end_hold(claim, row, now)
-    return _COUNTS
+    return _claim_all(row, [lock_receipt(issuer, each) for each in receipts], way, now)
+
+
+def _claim_all(row: Transaction, claims: Sequence[ReceiptClaim], way: WayIn, now: datetime) -> ClaimResult:
+    """Claim the receipts of a payment, whose claims are locked, unless other money has one of them."""
+    result = _COUNTS
+    for claim in claims:
+        if claim.transaction_id is not None:
+            decided = _decide(row, find_row(Transaction, claim.transaction_id), way)
+            if result.other and decided.other and result.other.id != decided.other.id:
+                return _contested(row, decided.other, _SAME_RECEIPT.format(decided.other.id), way)
+            result = decided if decided.other else result
+        elif _is_returned(claim):
+            result = _contested(row, None, _RETURNED, way)
+        if not result.counts:
+            return result
+    # The claim of a payment that is given back becomes its own.
+    has_claim = result.other is not None or any(claim.transaction_id == row.id for claim in claims)
+    for claim in claims:
+        if claim.transaction_id is None:
+            update_claim(claim, **{"second_of" if has_claim else "transaction_id": row.id})
+            has_claim = True
+            _end_hold(claim, row, now)
+    return result
 
 
 def _is_returned(claim: ReceiptClaim) -> bool:
@@ -318,10 +341,19 @@ def _payers_payment_like(row: Transaction) -> Transaction | None:
 
 
 def _end_hold(claim: ReceiptClaim, row: Transaction, now: datetime) -> None:
-    """Set the held payment of a claimed receipt to booked, by this transaction; one of another amount stays held."""
-    is_same = (IncomingPayment.id == claim.incoming_id) & (IncomingPayment.amount_cents == row.amount_cents)
-    IncomingPayment.update(status=IncomingStatus.BOOKED, transaction_id=row.id, waits_for=None, updated_at=now).where(
-        is_same, IncomingPayment.status == IncomingStatus.HELD
+    """Set the held payment of a claimed receipt to booked, by this transaction; one of another amount stays held.
+
+    So does the second one, where both receipts of a payment were reported before it succeeded; it waits no longer.
+    """
+    if claim.incoming_id is None:
+        return
+    booked = {"status": IncomingStatus.BOOKED, "transaction_id": row.id}
+    if IncomingPayment.select().where(IncomingPayment.transaction_id == row.id).exists():
+        booked = {"held_because": f"It is transaction {row.id}, which was reported under another receipt, too"}
+    IncomingPayment.update(**booked, waits_for=None, updated_at=now).where(
+        IncomingPayment.id == claim.incoming_id,
+        IncomingPayment.amount_cents == row.amount_cents,
+        IncomingPayment.status == IncomingStatus.HELD,
     ).execute()
 
 

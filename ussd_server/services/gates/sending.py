@@ -20,7 +20,7 @@ from ussd_server.context import SEND, CallerKind, RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.models.clients import Client, User, is_client_active
 from ussd_server.models.keys import ApiKey, KeySpending
-from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.payouts import Payout, PayoutItem, transaction_reference
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import MenuVersion
 from ussd_server.services.clients.keys.messages import expanded
@@ -103,8 +103,8 @@ class SendingGate:
         """Why a payment may not be sent, or sent again, as a sentence without a full stop; None where it may.
 
         Call before the first byte is sent, with the row locked. Collections always may: they bring money. Costs one
-        query, one more for a row of a payout, two more for a payment by a menu, and one more where the key has reached
-        its daily limit.
+        query, one more for a row of a payout, and another one for a row of a copy or of a second approval; two more
+        for a payment by a menu, and one more where the key has reached its daily limit.
         """
         if row.type not in MONEY_OUT:
             return None
@@ -116,7 +116,7 @@ class SendingGate:
         if fault is None and sender.key is not None and sender.key.is_over_limit and _is_over_limit(row, sender.key):
             fault = f"The daily limit of the API key that {verb} was lowered"
         if fault is None and way is WayOut.PAYOUT:
-            return _fault_of_copy(row)
+            return _fault_of_row(row)
         if fault is None and way is WayOut.MENU:
             assert row.menu_id is not None
             assert row.menu_version is not None
@@ -165,11 +165,24 @@ def lowered_limit(payout: Payout) -> str | None:
     return f"The daily limit of the API key {key.name or key.apikey} is UGX {grouped(key.daily_limit_cents)} now."
 
 
-def _fault_of_copy(row: Transaction) -> str | None:
-    """Why a row of a payout may not be sent: its payout is a copy of one whose row succeeded late, or was copied."""
-    for (reference,) in _PAID_BY.tuples(transaction_id=row.id):
-        return f"The payout {reference} has paid this row already"
-    return None
+def _fault_of_row(row: Transaction) -> str | None:
+    """Why a row of a payout may not be sent: an earlier approval of the payout, or a copy, has paid it or still may."""
+    payouts = {
+        transaction_reference(payout, item, number): payout
+        for item, payout, reservations in _SAME_ROWS.tuples(transaction_id=row.id)
+        for number in range(1, reservations + 1)
+    }
+    payouts.pop(row.reference, None)
+    if not payouts:
+        return None
+    paid = Transaction.select(Transaction.reference).where(
+        Transaction.client_id == row.client_id,
+        Transaction.reference.in_(list(payouts)),
+        Transaction.type == TransactionType.DISBURSEMENT,
+        Transaction.status != TransactionStatus.FAILED,
+    )
+    reference = paid.limit(1).scalar()
+    return None if reference is None else f"The payout {payouts[reference]} has paid this row already"
 
 
 def _is_over_limit(row: Transaction, key: _Key) -> bool:
@@ -309,21 +322,19 @@ _SENDER = CompiledQuery(
 )
 
 
-def _paid_by() -> Any:
-    """The payout that has paid, or may still pay, the row of a transaction: of several copies only one may."""
+def _same_rows() -> Any:
+    """The row of a transaction: its reference, and reference and reservations of each payout that has it.
+
+    Of several copies of a payout only one may pay it.
+    """
     own, other = Payout.alias("own"), Payout.alias("other")
-    theirs, paying = PayoutItem.alias("theirs"), Transaction.alias("paying")
     is_copy = (other.id == own.copied_from) | (other.copied_from == fn.COALESCE(own.copied_from, own.id))
     return (
-        PayoutItem.select(other.reference)
+        PayoutItem.select(PayoutItem.reference, other.reference, other.reservation_number)
         .join(own, on=(own.id == PayoutItem.payout_id))
-        .join(other, on=is_copy & (other.id != own.id))
-        .join(theirs, on=(theirs.payout_id == other.id) & (theirs.reference == PayoutItem.reference))
-        .join(paying, on=(paying.id == theirs.transaction_id))
+        .join(other, on=(other.id == own.id) | is_copy)
         .where(PayoutItem.transaction_id == param(PayoutItem.transaction_id))
-        .where(paying.status != TransactionStatus.FAILED)
-        .limit(1)
     )
 
 
-_PAID_BY = CompiledQuery(_paid_by)
+_SAME_ROWS = CompiledQuery(_same_rows)

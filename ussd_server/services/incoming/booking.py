@@ -31,7 +31,7 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.transactions.transactions import INCOMING
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id, written_amount
+from ussd_server.values import canonical_receipt, new_id, written_amount
 
 OWN_RECEIPT = "A payment that was asked for has this receipt"
 """Why a payment with the receipt of one of our collections is not booked."""
@@ -123,12 +123,14 @@ def lock_incoming(
     A new one is held, with these columns.
     """
     claim = lock_receipt(provider, receipt)
-    same = IncomingPayment.select().where(
-        IncomingPayment.id == claim.incoming_id
-        if claim.incoming_id is not None
-        else (IncomingPayment.provider == provider) & (IncomingPayment.provider_transaction_id == receipt)
-    )
-    row = for_update(same).first()
+    if claim.incoming_id is not None:
+        is_same = IncomingPayment.id == claim.incoming_id
+    else:
+        is_same = (IncomingPayment.provider == provider) & (IncomingPayment.provider_transaction_id == receipt)
+        if claim.transaction_id is not None:
+            # It was reported under the other receipt of the payment.
+            is_same |= IncomingPayment.transaction_id == claim.transaction_id
+    row = for_update(IncomingPayment.select().where(is_same)).first()
     is_new = row is None
     if is_new:
         row = IncomingPayment.create(
@@ -140,7 +142,7 @@ def lock_incoming(
             updated_at=now,
             **columns,
         )
-    if claim.incoming_id is None:
+    if claim.incoming_id is None and (is_new or canonical_receipt(row.provider_transaction_id) == claim.receipt):
         update_claim(claim, incoming_id=row.id)
     if claim.transaction_id is None and row.transaction_id is not None:
         # The earlier version booked it while this one was being installed.

@@ -214,7 +214,8 @@ def _found(incoming_id: str, *, locked: bool) -> IncomingPayment:
 def _held(incoming_id: str, *, may_contradict: bool = False) -> tuple[IncomingPayment, ReceiptClaim]:
     """A held payment and the claim of its receipt, both locked.
 
-    `may_contradict`: its receipt may be that of a payment of another amount, which leaves operators to end it.
+    `may_contradict`: its receipt may be that of a payment of another amount, or that was reported under its other
+    receipt, which leaves operators to end it.
     """
     # The claim of a receipt is locked before its incoming payment.
     unlocked = _found(incoming_id, locked=False)
@@ -223,7 +224,8 @@ def _held(incoming_id: str, *, may_contradict: bool = False) -> tuple[IncomingPa
     if row.status != IncomingStatus.HELD:
         raise ServiceError(Code.INVALID_REQUEST, f"The payment is {row.status}, no longer held")
     collection = booking.collection_of(row, claim)
-    if collection is not None and not (may_contradict and collection.amount_cents != row.amount_cents):
+    is_booked = collection is not None and collection.amount_cents == row.amount_cents and claim.incoming_id == row.id
+    if collection is not None and (is_booked or not may_contradict):
         raise ServiceError(Code.INVALID_REQUEST, f"{booking.OWN_RECEIPT}: transaction {collection.id}")
     return row, claim
 

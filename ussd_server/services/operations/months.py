@@ -140,10 +140,14 @@ def _ids(path: Path, key: str, begin: str, end: str) -> Iterator[str]:
 def _bounds(month: str) -> tuple[datetime, datetime]:
     try:
         begin = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+        years, index = divmod(begin.month, 12)
+        end = begin.replace(year=begin.year + years, month=index + 1)
+        if f"{begin:%Y-%m}" != month:
+            # Another name of the month, such as 2026-1, would be the folder of another archive.
+            raise ValueError
     except ValueError:
         raise ServiceError(Code.INVALID_REQUEST, f"{month} is no month; write it as 2026-10") from None
-    years, index = divmod(begin.month, 12)
-    return begin, begin.replace(year=begin.year + years, month=index + 1)
+    return begin, end
 
 
 def _file(kept: _Kept) -> str:

@@ -19,7 +19,7 @@ from ussd_server.database.unit_of_work import long_unit_of_work, unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Holding, read_holdings
-from ussd_server.models.payouts import Approval, Payout, PayoutItem
+from ussd_server.models.payouts import Approval, Payout, PayoutItem, transaction_reference
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import AnotherFeeError, DailyLimitError, OverdraftError
 from ussd_server.services.audit.trail import write_audit_event
@@ -43,7 +43,6 @@ from ussd_server.services.payouts.drafts import MOST_LINES_NAMED, used_reference
 from ussd_server.services.payouts.messages import ApprovePayout, PayoutStatus
 from ussd_server.services.payouts.queue import insert_queued
 from ussd_server.services.payouts.records import ask_for_approval, complete, mark_cancelled, write_payout_event
-from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.payouts.withdrawals import require_still_allowed, withdraw_approvals
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import people_behind

@@ -9,12 +9,11 @@ from typing import NamedTuple
 import orjson
 
 from ussd_server.database.unit_of_work import dialect, run_query
-from ussd_server.models.payouts import Payout
+from ussd_server.models.payouts import Payout, transaction_reference
 from ussd_server.models.transactions import QUEUED_UNTIL
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, Postings
 from ussd_server.services.payouts.digests import digest_of_items, validated_rows
 from ussd_server.services.payouts.queue import queued_batch
-from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import Batch
 from ussd_server.services.transactions.makers import maker_of_payout

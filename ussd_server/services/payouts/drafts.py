@@ -17,7 +17,7 @@ from ussd_server.database.tables import insert_rows, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.clients import Client
-from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.payouts import Payout, PayoutItem, transaction_reference
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.services.accounts.ledger import FeeBook, fee_cents
@@ -33,7 +33,7 @@ from ussd_server.services.payouts.digests import (
 )
 from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
 from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_view, write_payout_event
-from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_file, row_of, transaction_reference
+from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_file, row_of
 from ussd_server.services.payouts.withdrawals import require_still_allowed
 from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.runtime import Runtime

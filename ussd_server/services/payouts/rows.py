@@ -125,14 +125,6 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
     return row
 
 
-def transaction_reference(payout: str, row: str | None, reservation_number: int) -> str:
-    """The reference of the transaction that a row becomes: a row without problems has one.
-
-    After a reservation that was withdrawn, its transactions have the first references for ever.
-    """
-    return f"{payout}/{row}" + (f"/approval-{reservation_number}" if reservation_number > 1 else "")
-
-
 def read_file(file: bytes) -> list[PayoutRow]:
     """The rows of a file, each with the problems of its cells.
 

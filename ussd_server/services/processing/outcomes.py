@@ -55,8 +55,8 @@ def succeed(
     append_change(row, source, now, detail)
     if replaced is not None:
         give_back(replaced, row, source, now)
-    else:
-        # The payer of a payment that is given back has its receipt already.
+    if replaced is None or replaced.phone_number is None:
+        # The payer of a payment that is given back has its receipt already, where the till knew the number.
         receipts.queue(row)
     if row.late and source is not Source.OPERATOR:
         open_review(row, REVIEW_LATE, now)

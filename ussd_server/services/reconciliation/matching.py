@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from peewee import fn
+
 from ussd_server.models.incoming import IncomingPayment
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.gates.receipts import counts_elsewhere
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionType
-from ussd_server.values import is_id, new_id_floor, with_hyphens
+from ussd_server.values import canonical_receipt, is_id, new_id_floor, with_hyphens
 
 AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
 LONGEST_PAYMENT = timedelta(hours=1)
@@ -136,6 +138,8 @@ class Matcher:
             by_id[ours.provider_transaction_id or ""].append(ours)
         for ours in self._select(Transaction.provider_receipt, ids):
             by_id[ours.provider_receipt or ""].append(ours)
+        for ours, written in self._claiming(ids - by_id.keys()):
+            by_id[written].append(ours)
         by_reference = {ours.id: ours for ours in self._select(Transaction.id, references)}
         by_reference |= {
             ours.provider_reference or "": ours for ours in self._select(Transaction.provider_reference, references)
@@ -144,6 +148,23 @@ class Matcher:
             [*by_id.get(line.provider_id, ()), *filter(None, [by_reference.get(with_hyphens(line.reference))])]
             for line in lines
         ]
+
+    def _claiming(self, ids: Collection[str]) -> Iterator[tuple[OurPayment, str]]:
+        """Our transactions whose receipts the provider has written in another way."""
+        if not ids:
+            return
+        written = defaultdict(list)
+        for each in ids:
+            written[canonical_receipt(each)].append(each)
+        owner = fn.COALESCE(ReceiptClaim.transaction_id, ReceiptClaim.second_of)
+        claims: Any = ReceiptClaim.select(owner, ReceiptClaim.receipt).where(
+            ReceiptClaim.issuer == self._provider, ReceiptClaim.receipt.in_(list(written)), owner.is_null(False)
+        )
+        owners = [(str(transaction_id), receipt) for transaction_id, receipt in claims.tuples()]
+        payments = {ours.id: ours for ours in self._select(Transaction.id, dict(owners))}
+        for transaction_id, receipt in owners:
+            if (ours := payments.get(transaction_id)) is not None:
+                yield from ((ours, each) for each in written[receipt])
 
     def _refunds_of(
         self, lines: Sequence[ProviderLine], named: Sequence[Sequence[OurPayment]]

@@ -35,7 +35,7 @@ from ussd_server.services.transactions.messages import MAIN_ACCOUNT, SUCCESSFUL,
 from ussd_server.services.transactions.refunds import left_of
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id
+from ussd_server.values import is_id, with_hyphens
 
 _BATCH = 500
 _MOST_LOST = 10_000
@@ -154,7 +154,7 @@ class RecoveryService:
         if payment.type != TransactionType.COLLECTION:
             kinds = [TransactionType.DISBURSEMENT, TransactionType.REFUND]
         for kind in kinds:
-            if self._references.of_reference(claim.client, kind, claim.reference) == payment.reference.lower():
+            if self._references.of_reference(claim.client, kind, claim.reference) == with_hyphens(payment.reference):
                 return kind
         named = " or ".join(kinds)
         raise _refusal(claim, f"is not the {named} of this client under the reference {claim.reference!r}")

@@ -22,6 +22,7 @@ from ussd_server.models.sending import Event, Webhook
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.services.accounts.balances import moved_on_accounts_of
 from ussd_server.services.pages import of_period
 from ussd_server.services.search.hits import (
     Names,
@@ -97,6 +98,7 @@ _KINDS = (
                 for written in dict.fromkeys((text, text.upper()))
             ),
             Transaction.id.in_(claims_of(text, ReceiptClaim.transaction_id)),
+            *(Transaction.id.in_(moved_on_accounts_of(number)) for number in [phone_number(text)] if number),
         ],
         "transaction.",
         Transaction.reference,

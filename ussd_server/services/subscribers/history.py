@@ -1,4 +1,7 @@
-"""The history of a phone number with one client: payments, refunds, sessions and messages on one time line."""
+"""The history of a phone number with one client: payments, refunds, sessions and messages on one time line.
+
+The payments of a number are those that it made or got, and those that others paid into its account.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.accounts.balances import moved_on_accounts_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.hits import message_hit, session_hit, transaction_hit
 from ussd_server.services.subscribers.messages import GetHistory, History, HistoryEntry
@@ -22,6 +26,7 @@ from ussd_server.values import new_id_floor
 
 _DOUBLED_WITHIN = timedelta(minutes=10)
 _MOST_COMPARED = 1000
+_SAME_IN_DOUBLES = ("client_id", "type", "phone_number", "amount_cents")
 _TABLES = {Transaction: "transactions:read", UssdSession: "ussd:read", Sms: "messages:read"}
 """What a history is read from, with what a caller needs to see it."""
 
@@ -56,13 +61,17 @@ class SubscriberHistoryService:
 
 def _newest(tables: Sequence[Any], number: str, clients: Any, limit: int, before: str | None = None) -> list[Any]:
     """The newest rows of a number with some clients, of all tables together."""
-    found: list[Any] = []
+    found: dict[str, Any] = {}
     for table in tables:
-        rows = table.select().where(table.client_id.in_(clients), table.phone_number == number)
-        if before is not None:
-            rows = rows.where(table.id < before)
-        found.extend(rows.order_by(table.id.desc()).limit(limit))
-    return sorted(found, key=lambda row: str(row.id), reverse=True)[:limit]
+        is_theirs = [table.phone_number == number]
+        if table is Transaction:
+            is_theirs.append(Transaction.id.in_(moved_on_accounts_of(number)))
+        for condition in is_theirs:
+            rows = table.select().where(table.client_id.in_(clients), condition)
+            if before is not None:
+                rows = rows.where(table.id < before)
+            found |= {str(row.id): row for row in rows.order_by(table.id.desc()).limit(limit)}
+    return [found[row_id] for row_id in sorted(found, reverse=True)][:limit]
 
 
 def _entries(rows: Sequence[Any]) -> list[tuple[str, HistoryEntry]]:
@@ -89,12 +98,13 @@ def _doubled(rows: Sequence[Transaction]) -> set[str]:
         Transaction.id,
         Transaction.client_id,
         Transaction.type,
+        Transaction.phone_number,
         Transaction.status,
         Transaction.amount_cents,
         Transaction.created_at,
     ).where(
         Transaction.client_id.in_({row.client_id for row in paid}),
-        Transaction.phone_number == paid[0].phone_number,
+        Transaction.phone_number.in_({row.phone_number for row in paid}),
         near,
     )
     candidates = [other for other in others.limit(_MOST_COMPARED) if _may_double(other)]
@@ -106,7 +116,7 @@ def _may_double(row: Transaction) -> bool:
 
 
 def _is_double(row: Transaction, other: Transaction) -> bool:
-    is_same = (row.client_id, row.type, row.amount_cents) == (other.client_id, other.type, other.amount_cents)
+    is_same = all(getattr(row, name) == getattr(other, name) for name in _SAME_IN_DOUBLES)
     return other.id != row.id and is_same and abs(row.created_at - other.created_at) <= _DOUBLED_WITHIN
 
 

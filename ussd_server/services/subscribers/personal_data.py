@@ -8,13 +8,15 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import long_unit_of_work
 from ussd_server.models.clients import AuditEvent, Client
-from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.incoming import IncomingPayment, PaymentCode
 from ussd_server.models.keys import ApiRequest
+from ussd_server.models.ledger import Account
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.providers import SubscriberName
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, SubscriberPin, UssdSession
+from ussd_server.services.accounts.balances import accounts_of, moved_on_accounts_of
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.runtime import Runtime
@@ -41,6 +43,8 @@ _REMOVED: Mapping[str, Any] = {
 }
 _KEPT: Mapping[str, Any] = {
     "transactions": Transaction,
+    "accounts": Account,
+    "payment_codes": PaymentCode,
     "incoming_payments": IncomingPayment,
     "payout_items": PayoutItem,
     "audit_events": AuditEvent,
@@ -131,8 +135,15 @@ def _remove_sessions(number: str) -> int:
 
 def _about(table: Any, number: str) -> Any:
     """The rows of a table about a phone number: by client where an index begins with the client."""
+    if table is Account:
+        return accounts_of(number)
+    if table is PaymentCode:
+        return table.select().where(_of_any_client(table), table.account == number)
     rows = table.select().where(table.phone_number == number)
-    return rows.where(_of_any_client(table)) if table in (Transaction, UssdSession, Sms, SubscriberPin) else rows
+    if table is Transaction:
+        paid = Transaction.select(Transaction.id).where(_of_any_client(table), table.phone_number == number)
+        return table.select().where(table.id.in_(paid | moved_on_accounts_of(number)))
+    return rows.where(_of_any_client(table)) if table in (UssdSession, Sms, SubscriberPin) else rows
 
 
 def _of_any_client(table: Any) -> Any:

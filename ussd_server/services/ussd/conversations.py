@@ -11,6 +11,7 @@ from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Session
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.accounts.balances import moved_on_accounts_of
 from ussd_server.services.menus.documents import document_of, facts_of, published_document, reads_pin
 from ussd_server.services.subscribers.pins import has_pin
 from ussd_server.services.transactions.messages import PayingMenu, TransactionStatus
@@ -18,7 +19,7 @@ from ussd_server.services.ussd.actions import ActionContext, Actions
 from ussd_server.services.ussd.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
 from ussd_server.services.ussd.messages import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.services.ussd.sessions import Sessions, StepInput, may_be_paying, state_of
-from ussd_server.values import unchanging
+from ussd_server.values import KAMPALA, unchanging
 
 _LONGEST_NETWORK = 10
 _CUT_OFF = (SessionStatus.ACTIVE, *DROPPED_OFF)
@@ -267,16 +268,20 @@ def _given(document: Document, row: UssdSession) -> dict[str, Any]:
     if declared is None or not declared.given:
         return {}
     is_theirs = (Transaction.phone_number == row.phone_number) | (Transaction.to_phone_number == row.phone_number)
+    of_client = Transaction.client_id == row.client_id
+    # No index has `to_phone_number`: money that was sent to the number is found by the account that it moved on.
+    paid = Transaction.select(Transaction.id).where(of_client, Transaction.phone_number == row.phone_number)
+    ids = paid | moved_on_accounts_of(row.phone_number)
     latest = (
         Transaction.select()
-        .where(Transaction.client_id == row.client_id, is_theirs, Transaction.status == TransactionStatus.SUCCEEDED)
+        .where(of_client, Transaction.id.in_(ids), is_theirs, Transaction.status == TransactionStatus.SUCCEEDED)
         .order_by(Transaction.id.desc())
         .limit(declared.max_items)
     )
     return {
         "statement": [
             {
-                "date": payment.created_at.strftime("%d/%m"),
+                "date": payment.created_at.astimezone(KAMPALA).strftime("%d/%m"),
                 "type": payment.type,
                 "amount": payment.amount_cents // 100,
                 "reference": payment.provider_transaction_id or payment.id[-8:],

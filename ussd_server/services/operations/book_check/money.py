@@ -211,7 +211,8 @@ _RULES_OF_TRANSACTIONS = {
     # The claim of a payment that operators found to be other money under the same receipt has a space.
     "has the receipt of another payment that was credited": """
         SELECT paid.id FROM transactions AS paid JOIN transactions AS other
-            ON other.provider_transaction_id = paid.provider_transaction_id AND other.provider = paid.provider
+            ON other.provider_transaction_id IN (paid.provider_transaction_id, paid.provider_receipt)
+                AND other.provider = paid.provider
                 AND other.type = 'collection' AND other.id <> paid.id AND other.status IN ('succeeded', 'reversed')
                 AND coalesce(other.same_money_as, other.id) <> paid.id
         WHERE paid.id > :low AND paid.id <= :high AND paid.type = 'collection'
@@ -246,7 +247,7 @@ INCOMING_RULES = {
                 AND booked.amount_cents = came.amount_cents
                 AND (booked.provider_transaction_id = came.provider_transaction_id OR EXISTS (
                     SELECT 1 FROM receipt_claims AS claim WHERE claim.incoming_id = came.id
-                        AND claim.transaction_id IN (booked.id, booked.same_money_as)))
+                        AND coalesce(claim.transaction_id, claim.second_of) IN (booked.id, booked.same_money_as)))
         WHERE came.id > :low AND came.id <= :high AND (came.status = 'booked') <> (booked.id IS NOT NULL)""",
     "was returned without a decision of two operators": """
         SELECT id FROM incoming_payments WHERE id > :low AND id <= :high

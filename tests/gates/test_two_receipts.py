@@ -1,0 +1,104 @@
+"""Payments to which their provider gives two receipts, as Airtel does: both name the same money."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, named_by_check, other_client, seen, settle
+from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Assigned, Enquired, World
+from tests.support.books import check_everything
+from tests.support.money import operator
+from ussd_server.models.incoming import IncomingPayment
+from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.incoming.messages import ReturnIncoming
+
+IN_MESSAGE = "TR-77001"
+WRITTEN = (IN_MESSAGE, " tr77\u200b001")
+
+
+def succeed(world: World, ours: Enquired) -> None:
+    """Let the collection succeed under both receipts."""
+    world.provider.answers[ours.transaction_id] = ProviderAnswer(
+        Outcome.SUCCEEDED, provider_transaction_id=RECEIPT, amount_cents=CENTS, receipt=IN_MESSAGE
+    )
+    ours.ask_now()
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_a_notice_under_the_second_receipt_of_a_collection_is_not_booked(
+    world: World, ours: Enquired, written: str
+) -> None:
+    succeed(world, ours)
+    for receipt in (written, RECEIPT, written):
+        assert world.notify(receipt, PAYER).transaction_id == ours.transaction_id
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize("way", ["notice", "statement"])
+def test_a_payers_payment_under_the_second_receipt_is_given_back(
+    world: World, ours: Enquired, written: str, way: str
+) -> None:
+    if way == "notice":
+        world.till.pay("SCH1042", SHILLINGS, written, number=HASHED)
+    else:
+        Assigned(world, "held", PAYER, written).report()
+    paid = IncomingPayment.get().transaction_id
+    assert main_of(world.client.id) == 2 * CENTS
+    succeed(world, ours)
+    assert (seen(world, paid).status, seen(world, paid).same_money_as) == ("reversed", ours.transaction_id)
+    for receipt in (RECEIPT, written):
+        assert world.notify(receipt, PAYER).status == "booked"
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_notices_under_both_receipts_wait_for_the_collection_and_only_one_is_booked(
+    world: World, ours: Enquired
+) -> None:
+    for receipt in (IN_MESSAGE, RECEIPT):
+        assert world.notify(receipt, PAYER).status == "held"
+    succeed(world, ours)
+    (left,) = held(world)
+    assert left.waits_for is None
+    assert ours.transaction_id in (left.held_because or "")
+    assert world.services.notices.decide_waiting() == 0
+    for receipt in (IN_MESSAGE, RECEIPT):
+        assert world.notify(receipt, PAYER).transaction_id == ours.transaction_id
+    ended = ReturnIncoming(left.incoming_id, "It is the same payment", BY, SECOND)
+    world.services.held_payments.mark_returned(ended, operator())
+    assert held(world) == ()
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_the_second_receipt_of_another_clients_payment_goes_to_review(world: World, ours: Enquired) -> None:
+    other_client(world.services)
+    paid = world.till.pay("TEA1", SHILLINGS, IN_MESSAGE, number=HASHED)
+    succeed(world, ours)
+    assert main_of(world.client.id) == CENTS
+    assert named_by_check() == {ours.transaction_id, paid.transaction_id}
+    settle(world, ours.transaction_id, has_succeeded=True)
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_a_second_receipt_that_was_marked_for_return_goes_to_review(world: World, ours: Enquired) -> None:
+    world.till.pay("unknown", SHILLINGS, IN_MESSAGE, number=HASHED)
+    (unknown,) = held(world)
+    marked = ReturnIncoming(unknown.incoming_id, "The payer asked for it", BY, SECOND)
+    world.services.held_payments.mark_returned(marked, operator())
+    succeed(world, ours)
+    assert main_of(world.client.id) == CENTS
+    assert [each.transaction.transaction_id for each in world.services.reviews.list(operator())] == [
+        ours.transaction_id
+    ]
+
+
+def test_receipts_of_two_payers_payments_are_not_one_collection(world: World, ours: Enquired) -> None:
+    for receipt in (RECEIPT, IN_MESSAGE):
+        world.till.pay("SCH1042", SHILLINGS, receipt, number=HASHED)
+    succeed(world, ours)
+    assert main_of(world.client.id) == 3 * CENTS
+    assert len(named_by_check()) == 2
