@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, named_by_check, other_client, seen, settle
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Assigned, Enquired, World
+from tests.services.reconciliation.statement_files import reconcile
 from tests.support.books import check_everything
+from tests.support.crowd import at_once
 from tests.support.money import operator
+from ussd_server.context import operator_context
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.incoming.messages import ReturnIncoming
+from ussd_server.services.search.messages import Search
+from ussd_server.services.transactions.messages import ListTransactions
 
 IN_MESSAGE = "TR-77001"
 WRITTEN = (IN_MESSAGE, " tr77\u200b001")
@@ -33,6 +40,11 @@ def test_a_notice_under_the_second_receipt_of_a_collection_is_not_booked(
         assert world.notify(receipt, PAYER).transaction_id == ours.transaction_id
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
+    context = operator_context(world.client.id)
+    listed = world.services.transactions.list(ListTransactions(provider_transaction_id=written), context).items
+    assert [each.transaction_id for each in listed] == [ours.transaction_id]
+    assert ours.transaction_id in [hit.id for hit in world.services.search.find(Search(written), operator()).items]
+    assert reconcile(world.services, [ours.line(written, "")]).statement.difference_count == 0
 
 
 @pytest.mark.parametrize("written", WRITTEN)
@@ -102,3 +114,18 @@ def test_receipts_of_two_payers_payments_are_not_one_collection(world: World, ou
     succeed(world, ours)
     assert main_of(world.client.id) == 3 * CENTS
     assert len(named_by_check()) == 2
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("number", [PAYER, HASHED])
+def test_both_receipts_and_the_success_at_the_same_moment_are_one_money(
+    world: World, ours: Enquired, number: str | None
+) -> None:
+    def report(receipt: str) -> None:
+        world.till.pay("SCH1042", SHILLINGS, receipt, number=number)
+
+    answers = at_once([partial(report, IN_MESSAGE), partial(succeed, world, ours), partial(report, IN_MESSAGE)])
+    assert answers == [None] * 3
+    world.work()
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from peewee import BooleanField, IntegerField, TextField
+from peewee import BooleanField, IntegerField, TextField, fn
 
 from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, Table
 
@@ -111,6 +111,10 @@ class ReceiptClaim(Table):
 
     class Meta:
         primary_key = False
+
+
+CLAIMED_BY = fn.COALESCE(ReceiptClaim.transaction_id, ReceiptClaim.second_of)
+"""The payment of a claim."""
 
 
 class IdempotencyKey(Table):

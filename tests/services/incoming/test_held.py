@@ -178,6 +178,17 @@ def test_a_later_notice_books_what_was_held_from_a_statement(
     assert balances(school.id)["main"] == (7000_00, 0)
 
 
+def test_a_difference_stays_open_where_the_till_reported_another_amount(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    till.pay("unknown", 5000, "S1", provider="mtn")
+    difference = not_ours(services)
+    with pytest.raises(ServiceError, match="reported UGX 5,000 under this receipt, and the statement has UGX 7,000"):
+        services.held_payments.hold(HoldDifference(difference.difference_id, BY), operator())
+    assert services.differences.show(difference.difference_id, operator()).ended_by is None
+    assert [each.amount_cents for each in held(services)] == [5000_00]
+
+
 def test_money_that_left_is_not_held(services: Services) -> None:
     difference = not_ours(services, "-7,000.00")
     with pytest.raises(ServiceError, match="Only a credit"):

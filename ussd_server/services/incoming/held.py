@@ -34,7 +34,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row
 from ussd_server.services.transactions.messages import Source
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import canonical_receipt
+from ussd_server.values import canonical_receipt, written_amount
 from ussd_server.wire import ListPage, Page, view_of_row
 
 _MOST_SUGGESTED = 3
@@ -169,7 +169,7 @@ class HeldPaymentService:
         """Hold a statement's credit that no transaction of ours matches, and end the review of the difference.
 
         A receipt that the provider reported by now stays as it is. NOT_FOUND, and INVALID_REQUEST for a difference
-        that is no such credit, that has no receipt or that has ended.
+        that is no such credit, that has no receipt or that has ended, and where the provider reported another amount.
         """
         context.require_operator()
         by, now = require_name(request.by), self._clock.now()
@@ -187,6 +187,12 @@ class HeldPaymentService:
                 held_because=f"The provider did not report it; it is a line of {difference.file_name}",
                 difference_id=difference.difference_id,
             )
+            if row.amount_cents != amount_cents:
+                reported, stated = written_amount(row.amount_cents), written_amount(amount_cents)
+                raise ServiceError(
+                    Code.INVALID_REQUEST,
+                    f"The provider reported {reported} under this receipt, and the statement has {stated}",
+                )
             if is_new:
                 # It may be booked under another way of writing the receipt.
                 self._book.book_as_collection(row, booking.collection_of(row, claim))

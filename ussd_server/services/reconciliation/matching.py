@@ -9,10 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from peewee import fn
-
 from ussd_server.models.incoming import IncomingPayment
-from ussd_server.models.transactions import ReceiptClaim, Transaction
+from ussd_server.models.transactions import CLAIMED_BY, ReceiptClaim, Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.gates.receipts import counts_elsewhere
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
@@ -156,9 +154,8 @@ class Matcher:
         written = defaultdict(list)
         for each in ids:
             written[canonical_receipt(each)].append(each)
-        owner = fn.COALESCE(ReceiptClaim.transaction_id, ReceiptClaim.second_of)
-        claims: Any = ReceiptClaim.select(owner, ReceiptClaim.receipt).where(
-            ReceiptClaim.issuer == self._provider, ReceiptClaim.receipt.in_(list(written)), owner.is_null(False)
+        claims: Any = ReceiptClaim.select(CLAIMED_BY, ReceiptClaim.receipt).where(
+            ReceiptClaim.issuer == self._provider, ReceiptClaim.receipt.in_(list(written)), CLAIMED_BY.is_null(False)
         )
         owners = [(str(transaction_id), receipt) for transaction_id, receipt in claims.tuples()]
         payments = {ours.id: ours for ours in self._select(Transaction.id, dict(owners))}

@@ -19,7 +19,7 @@ from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.sending import Event, Webhook
-from ussd_server.models.transactions import ReceiptClaim, Transaction
+from ussd_server.models.transactions import CLAIMED_BY, ReceiptClaim, Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.accounts.balances import moved_on_accounts_of
@@ -97,7 +97,7 @@ _KINDS = (
                 for column in (Transaction.provider_transaction_id, Transaction.provider_receipt)
                 for written in dict.fromkeys((text, text.upper()))
             ),
-            Transaction.id.in_(claims_of(text, ReceiptClaim.transaction_id)),
+            Transaction.id.in_(claims_of(text, CLAIMED_BY)),
             *(Transaction.id.in_(moved_on_accounts_of(number)) for number in [phone_number(text)] if number),
         ],
         "transaction.",

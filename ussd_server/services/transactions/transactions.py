@@ -12,7 +12,7 @@ from ussd_server.database.tables import CompiledQuery, find_row, param
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout
-from ussd_server.models.transactions import ReceiptClaim, Transaction
+from ussd_server.models.transactions import CLAIMED_BY, ReceiptClaim, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
@@ -197,7 +197,7 @@ class TransactionService:
         if request.key_id is not None:
             rows = rows.where(_is_made_by_key(request.key_id, context.client_id))
         if (receipt := request.provider_transaction_id) is not None:
-            claimed = [claim.transaction_id for claim in claims_of(receipt, ReceiptClaim.transaction_id)]
+            claimed = [str(each) for (each,) in claims_of(receipt, CLAIMED_BY).tuples()]
             with_receipt = (Transaction.provider_transaction_id == receipt) | (Transaction.provider_receipt == receipt)
             of_receipt = Transaction.select(Transaction.id).where(with_receipt | Transaction.id.in_(claimed))
             rows = rows.where(Transaction.id.in_(of_receipt))
