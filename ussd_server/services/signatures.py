@@ -163,12 +163,9 @@ class SignatureService:
     def renewed(self, row: RowSignature) -> dict[str, str]:
         """The digest of a signature under the newest master key. A wrong digest stays wrong."""
         content = _content_of(row.id)
-        is_true = content is not None and self._vault.has_digest(_bound(row.id, content), row.digest)
-        return {"digest": self._vault.keyed_digest(_bound(row.id, content or b"")) if is_true else row.digest}
-
-    def is_current(self, row: RowSignature) -> bool:
-        """Whether a signature needs no older master key. A wrong one needs none."""
-        return self._vault.is_current_digest(row.digest) or self.renewed(row)["digest"] == row.digest
+        if content is None:
+            return {"digest": row.digest}
+        return {"digest": self._vault.renewed_digest(_bound(row.id, content), row.digest)}
 
     def _sign_all(self) -> int:
         count = sum(self._sign_table(signed) for signed in SIGNED_TABLES.values())
@@ -199,7 +196,6 @@ def _sign(vault: Vault, name: str, content: bytes) -> None:
 
 
 def _true_names(vault: Vault | None, contents: dict[str, bytes]) -> set[str]:
-    """The names that have a true signature."""
     found = RowSignature.select().where(RowSignature.id.in_(list(contents)))
     return {row.id for row in found if vault is None or vault.has_digest(_bound(row.id, contents[row.id]), row.digest)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ussd_server.context import RequestContext
@@ -23,6 +24,9 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import SignatureService
 from ussd_server.status import Code, ServiceError
 
+Renew = Callable[[Any], dict[str, Any]]
+"""Returns the columns of a row's secrets or digests under the newest keys."""
+
 
 class MasterKeyService:
     """Rotates the keys that encrypt, authenticate and sign, while requests run."""
@@ -30,8 +34,16 @@ class MasterKeyService:
     def __init__(self, runtime: Runtime, history: HistoryDigests, signatures: SignatureService) -> None:
         self._vault, self._keyring = runtime.vault, runtime.keyring
         payouts, days = PayoutDigests(runtime.vault), DayProofs(runtime.vault)
+        digests: tuple[tuple[Any, Renew], ...] = (
+            (Payout, payouts.renewed),
+            (Approval, payouts.renewed_given),
+            (ApprovalRules, payouts.renewed_rules),
+            (HistoryDigest, history.renewed),
+            (RowSignature, signatures.renewed),
+            (DayProof, days.renewed),
+        )
         # Every table with secrets or digests, what renews those of a row, and what says whether they are the newest.
-        self._tables: tuple[tuple[Any, Callable[[Any], dict[str, Any]], Callable[[Any], bool]], ...] = (
+        self._tables: tuple[tuple[Any, Renew, Callable[[Any], bool]], ...] = (
             (ApiKey, self._rekeyed, self._is_current),
             (Channel, self._rekeyed_channel, self._is_current_channel),
             (SmppLink, self._encrypted_again, self._are_current),
@@ -39,12 +51,7 @@ class MasterKeyService:
             (Operator, self._encrypted_again, self._are_current),
             (UserFactor, self._encrypted_again, self._are_current),
             (SubscriberPin, self._encrypted_again, self._are_current),
-            (Payout, payouts.renewed, payouts.are_current),
-            (Approval, payouts.renewed_given, payouts.is_given_current),
-            (ApprovalRules, payouts.renewed_rules, payouts.are_rules_current),
-            (HistoryDigest, history.renewed, history.is_current),
-            (RowSignature, signatures.renewed, signatures.is_current),
-            (DayProof, days.renewed, days.is_current),
+            *((table, renewed, partial(_needs_no_renewal, renewed)) for table, renewed in digests),
         )
 
     def add(self, context: RequestContext) -> None:
@@ -104,12 +111,17 @@ class MasterKeyService:
         return all(self._vault.is_current(encrypted) for _, encrypted in _encrypted(row))
 
 
+def _needs_no_renewal(renewed: Renew, row: Any) -> bool:
+    """Whether the newest key made the digests of a row. A wrong digest stays wrong, so it needs no older key."""
+    return all(getattr(row, name) == digest for name, digest in renewed(row).items())
+
+
 def _encrypted(row: Any) -> list[tuple[str, bytes]]:
     """The names and values of the encrypted columns of a row, without nulls."""
     return [(name, value) for name, value in row.__data__.items() if name.endswith("_sealed") and value is not None]
 
 
-def _in_batches(table: Any, batch: int, rekeyed: Callable[[Any], dict[str, Any]]) -> int:
+def _in_batches(table: Any, batch: int, rekeyed: Renew) -> int:
     """Update every row of `table`, oldest first. Rows inserted during the update use the newest keys already."""
     count, last = 0, None
     while True:

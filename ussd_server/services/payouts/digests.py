@@ -99,11 +99,7 @@ class PayoutDigests:
 
     def renewed_given(self, approval: Approval) -> dict[str, str]:
         """The columns of an approval's digest under the newest master key. A digest that is wrong stays wrong."""
-        return {"digest": self.of_given(approval) if self.is_as_given(approval) else approval.digest}
-
-    def is_given_current(self, approval: Approval) -> bool:
-        """Whether the digest of an approval needs no older master key. A wrong digest needs none."""
-        return self._vault.is_current_digest(approval.digest) or not self.is_as_given(approval)
+        return {"digest": self._vault.renewed_digest(_content(approval, _OF_GIVEN), approval.digest)}
 
     def of_rules(self, rules: ApprovalRules) -> str:
         """The `digest` of the approval rules of a client."""
@@ -115,11 +111,7 @@ class PayoutDigests:
 
     def renewed_rules(self, rules: ApprovalRules) -> dict[str, str]:
         """The columns of the digest of approval rules under the newest master key. A wrong one stays wrong."""
-        return {"digest": self.of_rules(rules) if self.are_as_set(rules) else rules.digest}
-
-    def are_rules_current(self, rules: ApprovalRules) -> bool:
-        """Whether the digest of approval rules needs no older master key. A wrong digest needs none."""
-        return self._vault.is_current_digest(rules.digest) or not self.are_as_set(rules)
+        return {"digest": self._vault.renewed_digest(_content(rules, _OF_RULES), rules.digest)}
 
     def is_as_validated(self, payout: Payout, items_digest: str) -> bool:
         """Whether a draft and its rows, which have this digest, are unchanged since they were validated."""
@@ -146,11 +138,6 @@ class PayoutDigests:
             "draft_digest": payout.draft_digest and self.of_draft(payout),
             "approval_digest": payout.approval_digest and self.of_approval(payout),
         }
-
-    def are_current(self, payout: Payout) -> bool:
-        """Whether no digest of a payout needs an older master key. A wrong digest needs none."""
-        written = [digest for digest in (payout.draft_digest, payout.approval_digest) if digest is not None]
-        return all(map(self._vault.is_current_digest, written)) or not self.is_true(payout)
 
     def _has_digest(self, payout: Any, names: tuple[str, ...], digest: str | None) -> bool:
         return digest is not None and self._vault.has_digest(_content(payout, names), digest)

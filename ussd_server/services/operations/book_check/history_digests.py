@@ -66,13 +66,7 @@ class HistoryDigests:
 
     def renewed(self, row: HistoryDigest) -> dict[str, str]:
         """The digest of a row under the newest master key. A wrong digest stays wrong."""
-        content = _content(row)
-        is_true = self._vault.has_digest(content, row.digest)
-        return {"digest": self._vault.keyed_digest(content) if is_true else row.digest}
-
-    def is_current(self, row: HistoryDigest) -> bool:
-        """Whether a row needs no older master key. A wrong digest needs none."""
-        return self._vault.is_current_digest(row.digest) or not self._vault.has_digest(_content(row), row.digest)
+        return {"digest": self._vault.renewed_digest(_content(row), row.digest)}
 
 
 def past_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str, str]]:

@@ -40,15 +40,7 @@ class DayProofs:
 
     def renewed(self, row: DayProof) -> dict[str, str]:
         """The digest of a proof under the newest master key. A wrong digest stays wrong."""
-        signed = _signed(row, _closed_day(row))
-        is_true = self._vault.has_digest(signed, row.digest)
-        return {"digest": self._vault.keyed_digest(signed) if is_true else row.digest}
-
-    def is_current(self, row: DayProof) -> bool:
-        """Whether a proof needs no older master key. A wrong digest needs none."""
-        return self._vault.is_current_digest(row.digest) or not self._vault.has_digest(
-            _signed(row, _closed_day(row)), row.digest
-        )
+        return {"digest": self._vault.renewed_digest(_signed(row, _closed_day(row)), row.digest)}
 
 
 def day_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str, str]]:
