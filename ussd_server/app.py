@@ -78,7 +78,6 @@ _CODES = {
 
 
 def create_app(services: Services) -> Flask:
-    """Build the Flask application around `services`."""
     app = _Application("ussd_server", static_folder=None)
     # Let errors of hooks and error handlers reach the web server: Flask would log the path, which may be a secret.
     app.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
@@ -304,7 +303,6 @@ def _refuse(error: ServiceError) -> Response:
 
 
 def _refuse_by_status(error: HTTPException) -> Response:
-    """Refuse what Flask or an extension refused."""
     code = _CODES.get(error.code or 0)
     if code is None:
         return _refuse(ServiceError(Code.INVALID_REQUEST, "The request could not be understood"))

@@ -19,8 +19,6 @@ _REQUEST_ID = re.compile(r"(?!eyJ|.*(?:ussdsk_|whsec_))[A-Za-z0-9._-]{1,64}")
 
 
 class CallerKind(StrEnum):
-    """Every kind of caller that a service distinguishes."""
-
     KEY = "key"
     TOKEN = "token"  # noqa: S105 - the name of a kind
     GATEWAY = "gateway"

@@ -47,7 +47,6 @@ class Logger:
         self._log = logging.getLogger(name)
 
     def info(self, event: str, **fields: Any) -> None:
-        """Log what happened."""
         self._write(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
@@ -55,7 +54,6 @@ class Logger:
         self._write(logging.WARNING, event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        """Log what failed."""
         self._write(logging.ERROR, event, fields)
 
     def critical(self, event: str, **fields: Any) -> None:
@@ -202,7 +200,6 @@ def configure_logs(level: str, file: Path | None = None) -> None:
 
 
 def log_start(process: str) -> None:
-    """Log that a process begins to work, with its version."""
     _log.info("a process starts", process=process, version=version("ussd-server"))
 
 

@@ -22,7 +22,6 @@ class _Durations(Histogram):
     """A histogram that takes many values at once; `_sum`, `_buckets` and `_upper_bounds` are the library's own."""
 
     def observe_all(self, values: Sequence[float]) -> None:
-        """Observe all values."""
         self._sum.inc(sum(values))
         for bucket, number in Numbers(bisect_left(self._upper_bounds, value) for value in values).items():
             self._buckets[bucket].inc(number)
@@ -77,7 +76,6 @@ def count_dropped_requests(number: int = 1) -> None:
 
 
 def count_drop_off(code: str, menu: str, node: str, end_reason: str) -> None:
-    """Count a drop-off at a node."""
     _drop_offs.labels(code, menu, node, end_reason).inc()
 
 

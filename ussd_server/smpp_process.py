@@ -127,7 +127,6 @@ class _Link:
         self._running = [asyncio.create_task(bind.run()) for bind in self._binds]
 
     def reports(self) -> list[BindReport]:
-        """Return the state of each bind."""
         return [
             BindReport(self._link.channel_id, number, bind.state.value, bind.reason, bind.since, bind.counts)
             for number, bind in enumerate(self._binds)

@@ -59,7 +59,6 @@ def begin_call(endpoint: str) -> Span | None:
 
 
 def end_call(span: Span, **attributes: str | int) -> None:
-    """End the span of a call."""
     span.set_attributes({f"ussd.{name}": value for name, value in attributes.items()})
     span.end()
 

@@ -78,7 +78,6 @@ class Sparse:
 
 
 def one_of(*values: str) -> Form:
-    """Return the form of a text that is one of some values."""
     return Form({"type": "string", "enum": list(values)})
 
 
@@ -151,7 +150,6 @@ def fields_with(message: Any, mark: type) -> tuple[str, ...]:
 
 
 def marks_of(hint: Any, kind: type[_Mark]) -> list[_Mark]:
-    """Return the marks of a kind with which a type is `Annotated`."""
     marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     return [mark for mark in marks if isinstance(mark, kind)]
 
@@ -340,7 +338,6 @@ def management_envelope(status: int, message: str, data: Any) -> dict[str, Any]:
 
 
 def success_envelope(message: str, data: Any) -> dict[str, Any]:
-    """The general envelope of a success."""
     return {"success": True, "data": data, "message": message}
 
 

@@ -66,7 +66,6 @@ class BoundedRequest(Request):
 
     @cached_property
     def accept_languages(self) -> LanguageAccept:
-        """The languages that the browser asks for."""
         return _shortened(LanguageAccept, self.headers.get("Accept-Language"))
 
     def make_form_data_parser(self) -> FormDataParser:

@@ -228,7 +228,6 @@ class CompleteResponse(Response):
 
 
 def json_response(status: int, envelope: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    """Return a response with an envelope."""
     return CompleteResponse(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
 
 

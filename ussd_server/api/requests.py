@@ -102,7 +102,6 @@ def begin_request() -> CurrentRequest:
 
 
 def current_request() -> CurrentRequest:
-    """Return the call of the current request."""
     current: CurrentRequest = g.current_request
     return current
 
@@ -123,7 +122,6 @@ class FieldError(ServiceError):
 
 
 def has_body(request: Request) -> bool:
-    """Whether the request has a body."""
     length = request.environ.get("CONTENT_LENGTH", "")
     return length not in ("", "0") or "HTTP_TRANSFER_ENCODING" in request.environ
 

@@ -30,7 +30,6 @@ class TrustedProxies:
         self._app, self._proxies = app, proxies
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Serve a request."""
         forwarded = environ.get("HTTP_X_FORWARDED_FOR")
         if forwarded:
             try:

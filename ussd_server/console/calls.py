@@ -53,7 +53,6 @@ class Call:
         return len(self.acts) >= MOST_ACTS
 
     def doing(self, kind: ActKind, text: str = "") -> Call:
-        """The call with one more act."""
         return replace(self, acts=(*self.acts, WalkAct(kind, text)), line="open")
 
     def as_step(self) -> HandsetCall:

@@ -128,7 +128,6 @@ def status(word: str) -> Markup:
 
 
 def provider_name(name: str | None) -> str:
-    """The displayed name of a provider."""
     short = short_name(name).removeprefix("the ") if name else ""
     return f"{short[:1].upper()}{short[1:]}"
 

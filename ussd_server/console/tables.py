@@ -155,7 +155,6 @@ class DataTable:
 
     @property
     def rows(self) -> Sequence[Any]:
-        """The rows of this page."""
         return self.listed.items if isinstance(self.listed, Page) else self.listed
 
     @property

@@ -195,8 +195,6 @@ def is_behind_pooler(connection: Connection) -> bool:
 
 
 class Postgres(Dialect):
-    """The dialect of PostgreSQL."""
-
     name = "PostgreSQL"
     clock = "clock_timestamp()"
 

@@ -111,7 +111,6 @@ class Replica:
         return None if lag is None else float(lag)
 
     def close(self) -> None:
-        """Close all idle connections."""
         self._release()
         self._database.close_idle()
 

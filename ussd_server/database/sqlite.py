@@ -175,8 +175,6 @@ def _is_read(sql: str) -> bool:
 
 
 class Sqlite(Dialect):
-    """The dialect of SQLite."""
-
     name = "SQLite"
     clock = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
 

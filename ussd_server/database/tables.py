@@ -108,7 +108,6 @@ def values_of(row: Table) -> dict[str, Any]:
 
 @cache
 def _converters(table: type[Table]) -> dict[str, Callable[[Any], Any]]:
-    """Return the converter of each column that needs one."""
     fields = table._meta.fields.items()
     converted = MomentField | CentsField | JsonField | PeopleField
     return {name: field.db_value for name, field in fields if isinstance(field, converted)}

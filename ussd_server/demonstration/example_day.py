@@ -73,7 +73,6 @@ class MovingTime:
             self._end()
 
     def now(self) -> datetime:
-        """The service's time."""
         return self._services.clock.now()
 
     def wait(self, seconds: float) -> None:

@@ -49,7 +49,6 @@ def leave_work(services: Services, code: str, by_owner: RequestContext) -> None:
 
 
 def person_context(services: Services, client_id: str, email: str) -> RequestContext:
-    """A request of a person of the client."""
     people = services.clients.list_users(client_id, operator_context(client_id))
     user_id = next(each.user_id for each in people if each.email == email)
     return RequestContext(Caller(CallerKind.TOKEN, client_id=client_id, user_id=user_id, grants=None))

@@ -81,7 +81,6 @@ class RequestFields:
         return parsed
 
     def has(self, name: str) -> bool:
-        """Whether the request has this field."""
         return name.lower() in self._values
 
     def is_true(self, name: str) -> bool:

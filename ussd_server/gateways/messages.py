@@ -120,8 +120,6 @@ class Action(StrEnum):
 
 @unchanging
 class GatewayScreen:
-    """The next screen of the phone."""
-
     action: Action
     text: str
 

@@ -94,7 +94,6 @@ class TableGateway(Gateway):
             raise ValueError(f"{name}: reply knows {', '.join(sorted(_IN_REPLIES))}")
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
-        """Parse the fields of the table."""
         fields = RequestFields.of_json(request) if self._is_json else RequestFields.of_form(request)
         cumulative = self._text_placeholder == "history" and options.cumulative is not False
         text = fields.text(self._fields["text"])
@@ -117,7 +116,6 @@ class TableGateway(Gateway):
         )
 
     def write(self, screen: GatewayScreen, step: UssdStep | None) -> GatewayReply:
-        """Fill in the reply of the table."""
         number = step.phone_number if step else ""
         values = {
             "screen": screen.text,

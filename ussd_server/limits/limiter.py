@@ -90,7 +90,6 @@ class LocalWindows:
             return reading
 
     def clear(self, name: str) -> None:
-        """Delete the accept times of `name`."""
         self._known.pop(name, None)
         with self._lock:
             self._entries -= len(self._logs.pop(name, []))
@@ -129,8 +128,6 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """The windows of a policy."""
-
     frames: Frames
     shared: Windows  # in Redis
     local: Windows  # in each process while Redis is away

@@ -220,7 +220,6 @@ class SlidingWindowStorage(Storage):
         return client
 
     def close(self) -> None:
-        """Close the connections."""
         self.pipeline.close()
         if self._client is not None:
             self._client.close()

@@ -24,7 +24,6 @@ class Client(Table):
 
 
 def is_client_active(client_id: str) -> bool:
-    """Whether a client is active."""
     return bool(Client.select(Client.id).where(Client.id == client_id, Client.is_active).exists())
 
 

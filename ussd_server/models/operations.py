@@ -123,7 +123,6 @@ class ClockReading:
 
     @property
     def service_at(self) -> datetime:
-        """The service's time."""
         return self.database_at + self.ahead
 
 

@@ -37,8 +37,6 @@ class NoAnswerError(Exception):
 
 
 class ClientServer:
-    """Calls clients' servers."""
-
     def __init__(self, transport: Transport) -> None:
         """`transport` must have an address guard."""
         self._transport = transport

@@ -124,7 +124,6 @@ class Transport:
         return replace(answer, elapsed_seconds=time.monotonic() - began_at)
 
     def close(self) -> None:
-        """Close the idle connections of this process."""
         pool = self._pools.pop(os.getpid(), None)
         if pool is not None:
             pool.close()

@@ -32,7 +32,6 @@ class _ServiceBehindSentinels(Redis):
     """The client of a master whose address sentinels know."""
 
     def close(self) -> None:
-        """Close the connections with the master and with the sentinels."""
         super().close()
         pool: Any = self.connection_pool
         for sentinel in pool.sentinel_manager.sentinels:

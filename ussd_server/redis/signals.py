@@ -42,7 +42,6 @@ class ProviderOutages:
         return provider in self._away.refresh()
 
     def close(self) -> None:
-        """Close the connections."""
         if "_client" in self.__dict__:
             self._client.close()
 

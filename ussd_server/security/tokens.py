@@ -27,8 +27,6 @@ _CLAIMS = ["iss", "aud", "sub", "client_id", "login_id", "iat", "exp"]
 
 @dataclass(frozen=True, slots=True)
 class AccessClaims:
-    """The content of a valid access token."""
-
     user_id: str
     client_id: str
     login_id: str

@@ -154,7 +154,6 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
             self._share.add(-1)
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> None:
-        """Serve one request."""
         # gunicorn refuses a length that is no number, is there twice, or comes with chunks.
         sock.begin_request(next((int(value) for name, value in req.headers if name == "CONTENT-LENGTH"), 0))
         try:

@@ -87,7 +87,6 @@ def on_starting(server: Any) -> None:
 
 
 def on_exit(server: Any) -> None:
-    """End the announcement."""
     server.announcement.end()
 
 

@@ -35,7 +35,6 @@ class Leases:
         self.worker_id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
     def new_token(self) -> str:
-        """Return a new token for a lease of this worker."""
         return f"{self.worker_id}/{secrets.token_hex(8)}"
 
     def claim(self, rows: Any, seconds: float) -> list[Any]:

@@ -73,5 +73,4 @@ def _of_resource(resource: str, given: frozenset[str]) -> list[str]:
 
 
 def may_in_console(role: str, grant: str) -> bool:
-    """Whether a role has a permission in the console."""
     return grant in PAGE_PERMISSIONS.get(role, frozenset())

@@ -76,7 +76,6 @@ class Guesses:
             self._refuse_unless_accepted(self._limiter.peek(policy, identity))
 
     def count_failure(self) -> None:
-        """Count a failure."""
         for policy, identity in self._counts:
             self._refuse_unless_accepted(self._limiter.hit(policy, identity))
 
@@ -180,7 +179,6 @@ class FactorStore:
         return codes
 
     def remove_recovery_codes(self, owner_id: str) -> None:
-        """Remove all recovery codes of a person."""
         self._recovery_codes.delete().where(self._recovery_codes.owner_id == owner_id).execute()
 
     def recovery_codes_left(self, owner_id: str) -> int:

@@ -95,7 +95,6 @@ class Address:
     npi: int = 0
 
     def encode(self) -> bytes:
-        """Return the address as octets."""
         return bytes((self.ton, self.npi)) + _c_text(self.number)
 
 

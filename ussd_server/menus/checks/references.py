@@ -76,7 +76,6 @@ def find_missing_texts(document: Document) -> Iterator[Finding]:
 
 
 def find_unknown_variables(document: Document, spelling: Spelling) -> Iterator[Finding]:
-    """Find names that are not declared."""
     for name, node in document.nodes.items():
         for path, used in sorted(names_in(node), key=str):
             item_names = _item_names(document, node) if path[0] in ("label", "value") else set()

@@ -134,7 +134,6 @@ class _Measurer:
         return list(longest.values())
 
     def measure(self, text: str) -> Size:
-        """Return the size of a text."""
         if text not in self._sizes:
             self.work.spend(1 + len(text) // _CHARACTERS_A_UNIT)
             self._sizes[text] = measure(text)

@@ -114,8 +114,6 @@ class BalanceFound:
 
 @dataclass(frozen=True, slots=True)
 class NameFound:
-    """The name of a subscriber."""
-
     name: str
 
 

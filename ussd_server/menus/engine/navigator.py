@@ -53,7 +53,6 @@ class LiveValues:
     scope: Scope
 
     def text(self, text: LocalizedText, language: str) -> str:
-        """Return a text with its values."""
         return text.in_language(language).shown(self.scope)
 
     def options(self, node: nodes.MenuNode) -> Sequence[nodes.Option]:
@@ -61,7 +60,6 @@ class LiveValues:
         return [option for option in node.options if option.when is None or option.when.is_true(self.scope)]
 
     def labels(self, node: nodes.ListNode, language: str) -> Sequence[str]:
-        """Return the label of every item."""
         template = node.label.in_language(language)
         return [template.shown({**self.scope, "item": item}) for item in items_of(node, self.scope)]
 
@@ -260,7 +258,6 @@ class Navigator:
         )
 
     def show(self, state: State, notice: str = "") -> Turn:
-        """Show the screen of the present node and page."""
         node = self.document.nodes[state.node]
         pages = self.pages(state, node, notice)
         page = min(state.page, len(pages) - 1)
@@ -269,7 +266,6 @@ class Navigator:
         return Turn(state if state.page == page else state._replace(page=page), screen)
 
     def pages(self, state: State, node: nodes.Node, notice: str = "") -> list[str]:
-        """Return all pages of a node that has a screen."""
         assert isinstance(node, nodes.ScreenNode)
         budget, has_back = self.budget(state), bool(state.back) and not isinstance(node, nodes.EndNode)
         place = (node.name, state.language, self.channel.transliterates, has_back, budget)
@@ -293,7 +289,6 @@ class Navigator:
         return self.say(state, phrase("trouble", state.language), ends=True)
 
     def budget(self, state: State) -> Budget:
-        """Return the budget of a screen in this session."""
         return self.document.budget_for(state.facts.network).narrowed(self.channel.budget)
 
     def assign(self, state: State, assignments: Assignments) -> State:

@@ -45,7 +45,6 @@ class WidestValues:
     document: Document
 
     def text(self, text: LocalizedText, language: str) -> str:
-        """Return a text at its widest."""
         return text.in_language(language).widest
 
     def options(self, node: MenuNode) -> Sequence[Option]:
@@ -66,7 +65,6 @@ class View:
     layout: str
 
     def pages(self, footer: Footer, budget: Budget) -> list[str]:
-        """Divide the view into screens."""
         if self.layout == OPTIONS:
             return option_pages(self.body, self.lines, footer, budget)
         if self.layout == WORDS:
@@ -91,7 +89,6 @@ class Renderer:
         return View(self.write(body), tuple(self.write(f"{each.key}. {each.label}") for each in offered), layout)
 
     def footer(self, *, back: bool) -> Footer:
-        """Return the navigation lines in this language."""
         more, prev, home = (self.write(self._line(name)) for name in ("more", "prev", "back"))
         return Footer(more, prev, home if back else None)
 

@@ -33,8 +33,6 @@ _ACTIONS = ("http", "balance", "lookup_name", "sms", "handover")
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A node in a graph."""
-
     id: Annotated[str, "The node's name in the document."]
     type: Annotated[str, "The type."]
     text: Annotated[str, "What the phone shows there."]
@@ -43,8 +41,6 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """An edge from one node to another."""
-
     source: Annotated[str, Key("from"), "The node where the edge begins."]
     target: Annotated[str, Key("to"), "The node where the edge ends."]
     label: Annotated[str, "What the phone shows for this edge."]
@@ -112,7 +108,6 @@ class Box:
 
     @property
     def height(self) -> int:
-        """The height of the box."""
         return LINE * (len(self.lines) + len(self.exits) + 2)
 
     def exit_y(self, number: int) -> int:

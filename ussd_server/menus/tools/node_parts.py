@@ -34,7 +34,6 @@ class Change(NamedTuple):
 
 
 def exits(node: nodes.Node) -> Iterator[Exit]:
-    """Yield every exit of a node."""
     match node:
         case nodes.MenuNode():
             for number, option in enumerate(node.options, start=1):
@@ -91,7 +90,6 @@ def names_in(node: nodes.Node) -> Iterator[tuple[Path, Name]]:
 
 
 def changes(node: nodes.Node) -> Iterator[Change]:
-    """Yield the variables that a node may change."""
     match node:
         case nodes.MenuNode():
             for number, option in enumerate(node.options, start=1):

@@ -77,7 +77,6 @@ class Simulator:
         self._begin(entries)
 
     def send(self, entry: str) -> None:
-        """Send one entry."""
         self._last = (self.state, entry)
         self._turns += 1
         self._idle_seconds = 0

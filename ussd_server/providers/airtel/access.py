@@ -49,7 +49,6 @@ class AirtelAccess(ProviderAccess):
         return self.versions.get(direction, self.version)
 
     def signs(self, direction: Direction) -> bool:
-        """Whether the bodies of a direction are signed."""
         return self.signing == "on" or (self.signing == "auto" and self.version_of(direction) == "v2")
 
     def enquiry_path(self, direction: Direction) -> str:

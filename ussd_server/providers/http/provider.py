@@ -61,11 +61,9 @@ class HttpProvider(ABC, Generic[Access]):
         return self._send(payment, time.monotonic() + timeout_seconds)
 
     def query_status(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
-        """Query the status of the payment."""
         return self._query_status(payment, time.monotonic() + timeout_seconds)
 
     def close(self) -> None:
-        """Close the idle connections of this process."""
         self._transport.close()
 
     def _is_set_up_for(self, direction: Direction) -> bool:

@@ -40,7 +40,6 @@ class SharedTokens:
         return SharedToken(self, self._vault, digest)
 
     def close(self) -> None:
-        """Close the connections."""
         if "client" in self.__dict__:
             self.client.close()
 

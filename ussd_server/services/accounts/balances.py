@@ -17,8 +17,6 @@ from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 
 
 class BalanceService:
-    """Reads balances."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
         self._batches = GroupCommit(read_holdings)

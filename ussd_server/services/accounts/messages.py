@@ -46,8 +46,6 @@ class GetBalances:
 
 
 class StatementLine(NamedTuple):
-    """One movement of an account."""
-
     at: Annotated[WrittenMoment, "When it was committed."]
     kind: Annotated[str, "The type of the transaction; `fee` for its fee, which is a line of its own."]
     transaction_id: Annotated[str, "The transaction."]
@@ -88,8 +86,6 @@ class StatementCsv:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The balance of an account."""
-
     account: Annotated[str, "`main`, or the phone number of a subscriber for whom the client keeps an account here."]
     currency: Annotated[str, "`UGX`."]
     current_cents: Annotated[Cents, "All money in the account."]

@@ -106,8 +106,6 @@ def action_at(action: str, client_id: str, object_id: str, at: datetime) -> Audi
 
 
 class AuditService:
-    """Shows a client's audit trail."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._tokens, self._replica = runtime.tokens, runtime.replica
 

@@ -31,7 +31,6 @@ class BankAccountService:
         self._clock, self._vault, self._outbox = runtime.clock, runtime.vault, runtime.mail_outbox
 
     def show(self, context: RequestContext) -> BankAccountView:
-        """The bank account of the caller's client."""
         context.require("statements:read")
         return _views(context.client_id)[0]
 

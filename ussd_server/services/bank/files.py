@@ -80,7 +80,6 @@ def names_account(line: SettlementLine, bank: str, number: str, name: str) -> bo
 
 
 def bad_line(line: int, problem: str) -> ServiceError:
-    """The refusal of a file for one of its lines."""
     return ServiceError(Code.INVALID_REQUEST, f"Row {line}, {problem} Nothing was recorded.")
 
 

@@ -20,8 +20,6 @@ class CreateClient:
 
 @dataclass(frozen=True, slots=True)
 class ClientView:
-    """A client as its operator sees it."""
-
     client_id: str
     name: str
     is_active: bool
@@ -113,8 +111,6 @@ class ChangePassword:
 
 @dataclass(frozen=True, slots=True)
 class LoginView:
-    """What a login gives."""
-
     access_token: Annotated[str, "The JWT that management calls carry as `Authorization: Bearer`."] = field(repr=False)
     token_type: Annotated[str, "`Bearer`."]
     expires_in: Annotated[int, "Seconds until the access token expires."]
@@ -155,8 +151,6 @@ class InvitePerson:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRole:
-    """Give a person another role."""
-
     user_id: str
     role: str
 

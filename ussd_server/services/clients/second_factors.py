@@ -19,14 +19,11 @@ _REQUIRED = "Your client requires a second factor of every person. Add another o
 
 
 class SecondFactorService:
-    """Keeps the second factors of people."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._limiter, self._outbox = runtime.clock, runtime.limiter, runtime.mail_outbox
         self._factors = FactorStore(UserFactor, UserRecoveryCode, runtime.vault)
 
     def show(self, context: RequestContext) -> OwnFactor:
-        """The second factor of the person who calls."""
         user, factor = _caller(context), _factor_of(context.caller.user_id)
         return OwnFactor(
             since=factor.created_at if factor else None,

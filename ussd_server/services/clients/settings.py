@@ -14,14 +14,11 @@ from ussd_server.status import Code, ServiceError
 
 
 class ClientSettingsService:
-    """Shows and changes the settings of the calling client."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._receipts = ReceiptService(runtime)
         self._rules = ApprovalRuleService(runtime)
 
     def get(self, context: RequestContext) -> ClientSettings:
-        """The settings of the calling client."""
         rules = self._rules.get(context)
         return ClientSettings(self._receipts.get(context), rules.approval_rules, rules.proposed_approval_rules)
 

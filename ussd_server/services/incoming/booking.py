@@ -64,7 +64,6 @@ def misfit_of(code: PaymentCode | None, amount_cents: int | None, now: datetime)
 
 
 def takes_amount(code: PaymentCode, amount_cents: int) -> bool:
-    """Whether a code takes this amount."""
     if code.amount_cents is not None:
         return bool(amount_cents == code.amount_cents)
     return (code.min_amount_cents or 0) <= amount_cents <= (code.max_amount_cents or amount_cents)

@@ -89,7 +89,6 @@ class HeldPaymentService:
         return _view(_found(incoming_id, locked=False))
 
     def find(self, provider: str, receipt: str, context: RequestContext) -> IncomingView | None:
-        """The incoming payment with a receipt of a provider, or None."""
         context.require_operator()
         row = IncomingPayment.get_or_none(provider=provider, provider_transaction_id=receipt)
         return _view(row) if row else None

@@ -32,8 +32,6 @@ class PutPaymentCode:
 
 @dataclass(frozen=True, slots=True)
 class PaymentCodeView:
-    """A payment code as its client sees it."""
-
     code: Annotated[str, "The code: the client's prefix, then 1 to 14 letters and digits, in upper case."]
     description: Annotated[str, "What is paid with it."]
     account: Annotated[str, "The account that is credited: `main`, or a subscriber's phone number."]
@@ -57,8 +55,6 @@ class SetPrefix:
 
 @dataclass(frozen=True, slots=True)
 class PrefixView:
-    """The prefix of a client's payment codes."""
-
     client_id: str
     client: str
     prefix: str

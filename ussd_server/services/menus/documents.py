@@ -24,7 +24,6 @@ from ussd_server.threads import in_native_thread
 
 
 def find_version(menu_id: str, version: int) -> MenuVersion | None:
-    """Return a version of the menu with this row id."""
     return MenuVersion.get_or_none(MenuVersion.menu_id == menu_id, MenuVersion.version == version)
 
 

@@ -44,8 +44,6 @@ _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class MenuService:
-    """Reads and writes the menus of clients."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._keyring, self._guard = runtime.clock, runtime.keyring, runtime.guard
         self._gate = SendingGate(runtime)
@@ -298,7 +296,6 @@ class MenuService:
         return view_of_code(ServiceCode.get(is_theirs))
 
     def codes(self, context: RequestContext) -> tuple[messages.CodeView, ...]:
-        """Return the codes that the operator gave to the client."""
         context.require("menus:read")
         rows = ServiceCode.select().where(ServiceCode.client_id == context.client_id).order_by(ServiceCode.code)
         return tuple(view_of_code(row) for row in rows)
@@ -371,6 +368,5 @@ def service_code(text: str) -> str:
 
 
 def view_of_code(row: ServiceCode) -> messages.CodeView:
-    """Return a service code with the name of its menu."""
     menu = Menu.get_or_none(Menu.id == row.menu_id) if row.menu_id else None
     return messages.CodeView(row.code, row.client_id, menu.name if menu else None, row.created_at)

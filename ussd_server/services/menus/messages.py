@@ -93,8 +93,6 @@ class RollBack:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The findings of a check."""
-
     menu_id: Annotated[str, "The menu, by the `id` in its document."]
     passes: Annotated[bool, "Whether the menu can be published."]
     errors: Annotated[tuple[Finding, ...], "Errors; they block publishing."]
@@ -103,8 +101,6 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class MenuSummary:
-    """A menu in a list."""
-
     menu_id: Annotated[str, "The menu, by the `id` in its document."]
     title: Annotated[str, "The menu's title."]
     published_version: Annotated[int | None, "The version in force; null before the first publication."]
@@ -122,8 +118,6 @@ class MenuView(MenuSummary):
 
 @dataclass(frozen=True, slots=True)
 class VersionView:
-    """A published version."""
-
     menu_id: Annotated[str, "The menu, by the `id` in its document."]
     version: Annotated[int, "A published version, counted from 1."]
     published_at: Annotated[datetime, "When this version was published."]
@@ -151,8 +145,6 @@ class AssignCode:
 
 @dataclass(frozen=True, slots=True)
 class BindCode:
-    """Bind a service code of a client to one of its menus."""
-
     service_code: str
     menu_id: str
 

@@ -36,8 +36,6 @@ LOGIN_SECONDS = 8 * 3600
 
 
 class OperatorService:
-    """Keeps the accounts of operators."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._outbox = runtime.clock, runtime.mail_outbox
         self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
@@ -132,8 +130,6 @@ class OperatorService:
 
 
 class OperatorLoginService:
-    """Begins, checks and ends the logins of operators."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._limiter = runtime.clock, runtime.limiter
         self._networks = [ipaddress.ip_network(network) for network in runtime.settings.operator_addresses]
@@ -183,7 +179,6 @@ class OperatorLoginService:
         return SignedInPerson(caller, operator.email, "operator", "Operators", language=operator.language)
 
     def end(self, everywhere: bool, context: RequestContext) -> None:
-        """End this login, or every login of the operator."""
         context.require_operator()
         now = self._clock.now()
         with unit_of_work():

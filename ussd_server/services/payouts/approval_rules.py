@@ -35,8 +35,6 @@ class _Rules(NamedTuple):
 
 
 class ApprovalRuleService:
-    """Shows and changes the approval rules of clients."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
         self._digests = PayoutDigests(runtime.vault)

@@ -34,7 +34,6 @@ class DraftedRows:
 
     @property
     def total_fee_cents(self) -> int:
-        """The fees of all rows."""
         return sum(self.fees.values())
 
 

@@ -57,8 +57,6 @@ _COLUMNS = [field.name for field in fields(PayoutRow) if field.name not in ("pro
 
 
 class PayoutDrafts:
-    """Makes payouts of files and lists."""
-
     def __init__(self, runtime: Runtime, fees: FeeBook) -> None:
         self._clock, self._providers, self._outbox = runtime.clock, runtime.providers, runtime.mail_outbox
         self._fees = fees

@@ -28,8 +28,6 @@ RESULT_COLUMNS = (
 
 
 class PayoutStatus(StrEnum):
-    """The status of a payout."""
-
     DRAFT = "draft"
     APPROVED = "approved"
     RUNNING = "running"
@@ -38,8 +36,6 @@ class PayoutStatus(StrEnum):
 
 
 class ItemState(StrEnum):
-    """The state of one row of a payout."""
-
     READY = "ready"
     INVALID = "invalid"
     QUEUED = "queued"
@@ -113,16 +109,12 @@ class ApprovePayout:
 
 @dataclass(frozen=True, slots=True)
 class CancelPayout:
-    """Request to cancel a payout."""
-
     payout_id: str
     note: _Note = None
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalView:
-    """One approval of a payout."""
-
     by: Annotated[str, "As created_by, of who gave it."]
     at: Annotated[datetime, "When it was given."]
     note: Annotated[str | None, "What the approver wrote."]
@@ -168,8 +160,6 @@ class ListPayoutItems(ListPage):
 
 @dataclass(frozen=True, slots=True)
 class StateSum:
-    """The rows of a payout that are in one state."""
-
     count: Annotated[int, "How many rows."]
     amount_cents: Annotated[Cents, "What they add up to, in shillings."]
     fee_cents: Annotated[Cents, "Their fees, in shillings."]
@@ -177,8 +167,6 @@ class StateSum:
 
 @dataclass(frozen=True, slots=True)
 class PayoutView:
-    """A payout as its client sees it."""
-
     payout_id: Annotated[str, "The payout."]
     reference: Annotated[str, "The client's own reference, unique for ever. Repeating a request with it is safe."]
     description: Annotated[str | None, "A description by the client."]

@@ -113,7 +113,6 @@ def cancel_queued(payout: Payout, now: datetime) -> int:
 
 
 def waiting_providers(payout_id: str) -> list[str]:
-    """The providers of the transactions of a payout that wait."""
     rows: Any = Transaction.select(fn.DISTINCT(Transaction.provider).alias("provider")).where(
         Transaction.payout_id == payout_id, Transaction.due_at == QUEUED_UNTIL
     )

@@ -104,12 +104,10 @@ _WRITE = writer(PayoutView)
 
 
 def payout_view(row: Payout) -> PayoutStates:
-    """A payout as its client sees it."""
     return payout_views([row])[0]
 
 
 def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
-    """Payouts as their client sees them."""
     states = _states_of(rows)
     approvals = standing_of([row.id for row in rows])
 

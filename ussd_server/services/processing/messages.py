@@ -43,8 +43,6 @@ class ReviewItem:
 
 @dataclass(frozen=True, slots=True)
 class ReviewHistory(ReviewItem):
-    """A transaction as the operator sees it, with its status history."""
-
     transaction: TransactionHistory
 
 

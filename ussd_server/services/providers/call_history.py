@@ -39,7 +39,6 @@ class CallSums:
 
     @property
     def total(self) -> int:
-        """All calls."""
         return self.answered + self.unanswered
 
     def add(self, answered: int, failed: int, unanswered: int, took: Mapping[str, int]) -> None:

@@ -14,8 +14,6 @@ CALLS_KEPT_DAYS = 8
 
 
 class ProviderStatus(StrEnum):
-    """Whether a provider takes payments now."""
-
     AVAILABLE = "available"
     DEGRADED = "degraded"
     UNAVAILABLE = "unavailable"

@@ -89,7 +89,6 @@ class Providers:
         return iter(self._switched_on.values())
 
     def close(self) -> None:
-        """Close the idle connections with all providers."""
         for provider in self:
             provider.close()
 

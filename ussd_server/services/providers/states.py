@@ -35,8 +35,6 @@ _CHANGES_SHOWN = 20
 
 
 class ProviderStateService:
-    """Shows and switches the providers of this server."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._providers = runtime.clock, runtime.providers
         self._switches = runtime.switches

@@ -154,7 +154,6 @@ class StatementReader:
         self.period()
 
     def period(self) -> Period:
-        """The period from the first line to the last."""
         if self.dates.last - self.dates.first > _LONGEST_PERIOD:
             raise SpreadsheetError(
                 f"The dates of the statement lie more than {_LONGEST_PERIOD.days} days apart; perhaps one is wrong."

@@ -159,7 +159,6 @@ class _ResultsFile:
         self._file.close()
 
     def append(self, match: Match) -> None:
-        """Add a result at the end."""
         self._file.write(orjson.dumps(match) + b"\n")
         self.count += 1
 

@@ -61,8 +61,6 @@ class RequestView:
 
 @dataclass(frozen=True, slots=True)
 class RequestDetail(RequestView):
-    """A request with its body."""
-
     body: Annotated[
         str | None,
         "The first 4 KiB of a refused JSON body, secrets as stars; null for any other body.",

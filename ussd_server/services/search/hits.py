@@ -108,7 +108,6 @@ def incoming_hit(row: IncomingPayment) -> SearchHit:
 
 
 def session_hit(row: UssdSession, client: str | None) -> SearchHit:
-    """A USSD session, and how it ended."""
     title = gettext("Session %(code)s of %(number)s", code=row.service_code, number=row.phone_number)
     paid = gettext("; it created transaction %(id)s", id=row.transaction_id) if row.transaction_id else ""
     ending = gettext(_ENDINGS[row.status])
@@ -119,14 +118,12 @@ def session_hit(row: UssdSession, client: str | None) -> SearchHit:
 
 
 def message_hit(row: Sms, client: str | None) -> SearchHit:
-    """A message with its text, and whether it was delivered."""
     title = f"{gettext('Message to %(number)s', number=row.phone_number)}, {gettext(row.status)}"
     sentence = f"{gettext(_DELIVERIES[row.status])}: {row.text}"
     return SearchHit("message", row.id, client, title, sentence, row.created_at)
 
 
 def event_hit(row: Event, client: str | None) -> SearchHit:
-    """An event, and what it is about."""
     sentence = f"Event {row.sequence} about {row.object_id}, written at {iso_milliseconds(row.created_at)}."
     return SearchHit("event", row.id, client, f"Event {row.type}", sentence, row.created_at)
 
@@ -143,7 +140,6 @@ def key_hit(row: ApiKey, client: str | None) -> SearchHit:
 
 
 def menu_hit(row: Menu, client: str | None) -> SearchHit:
-    """A menu, by its name."""
     version = f"version {row.published_version} is published" if row.published_version else "it is not published"
     sentence = f"The draft was saved at {iso_milliseconds(row.draft_saved_at)}; {version}."
     return SearchHit("menu", row.name, client, f"Menu {row.name}", sentence, row.draft_saved_at)
@@ -157,7 +153,6 @@ def webhook_hit(row: Webhook, client: str | None) -> SearchHit:
 
 
 def person_hit(row: User, client: str | None) -> SearchHit:
-    """A person of the client."""
     state = "may sign in" if row.is_active else "is disabled"
     return SearchHit("person", row.id, client, f"Person {row.email}", f"The {row.role} {state}.", row.created_at)
 

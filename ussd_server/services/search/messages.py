@@ -63,8 +63,6 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
-    """What a search found."""
-
     items: Annotated[
         tuple[SearchHit, ...], "What was found, transactions first, of each kind the newest first; at most 50."
     ]

@@ -53,8 +53,6 @@ class SmsProblem:
 
 @dataclass(frozen=True, slots=True)
 class SmsView:
-    """A message as its client sees it."""
-
     message_id: Annotated[str, "The identifier, a UUID."]
     reference: Annotated[str, "The client's own name for it; `ussd/` or `receipt/` begins those of menus and receipts."]
     phone_number: Annotated[str, "`+256` and nine digits."]

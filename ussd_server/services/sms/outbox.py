@@ -88,7 +88,6 @@ class SmsService:
 
 
 def _view(row: Sms) -> SmsView:
-    """A message as its client sees it."""
     failure = None
     if row.failure_code is not None:
         code = SmsFailure(row.failure_code)

@@ -140,8 +140,6 @@ def _try_again(row: Sms, now: datetime) -> None:
 
 
 class SmsReportService:
-    """Receives delivery reports."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._tokens = runtime.clock, runtime.tokens
         self._sender = runtime.sms_sender

@@ -32,8 +32,6 @@ _TABLES = {Transaction: "transactions:read", UssdSession: "ussd:read", Sms: "mes
 
 
 class SubscriberHistoryService:
-    """Reads the history of a phone number."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._tokens = runtime.tokens
 

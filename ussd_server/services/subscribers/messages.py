@@ -51,8 +51,6 @@ class ResetPin:
 
 @dataclass(frozen=True, slots=True)
 class PinReset:
-    """What a reset did."""
-
     phone_number: Annotated[str, "The subscriber."]
     had_pin: Annotated[bool, "False when there was no PIN."]
 

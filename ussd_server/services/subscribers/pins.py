@@ -159,7 +159,6 @@ class SubscriberPins:
 
 
 def has_pin(client_id: str, number: str) -> bool:
-    """Whether a phone number has a PIN with a client."""
     row = _find(client_id, number)
     return row is not None and row.pin_sealed is not None
 

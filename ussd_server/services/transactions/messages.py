@@ -32,8 +32,6 @@ class Origin(StrEnum):
 
 
 class MakerKind(StrEnum):
-    """What made a transaction."""
-
     KEY = "key"
     PERSON = "person"
     MENU = "menu"
@@ -66,8 +64,6 @@ SUCCESSFUL = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
 
 
 class Source(StrEnum):
-    """The source of a status change."""
-
     SUBMIT = "submit"
     CALLBACK = "callback"
     POLL = "poll"
@@ -83,8 +79,6 @@ _Purpose = Annotated[str, one_of("amount", "fee", "amount_reserved", "fee_reserv
 
 @dataclass(frozen=True, slots=True)
 class MadeBy:
-    """Who made a transaction."""
-
     kind: Annotated[MakerKind, "`key`, `person`, `menu`, `payer` or `operator`."]
     id: Annotated[str | None, "The id of the API key, the person or the menu; null for payers and operators."]
     name: Annotated[
@@ -281,8 +275,6 @@ class TransactionChange:
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """A transaction as its client sees it."""
-
     transaction_id: Annotated[str, "The transaction."]
     reference: Annotated[str, "The client's own reference, unique for ever. Repeating a request with it is safe."]
     type: Annotated[TransactionType, "The type."]
@@ -320,8 +312,6 @@ class TransactionView:
 
 @dataclass(frozen=True, slots=True)
 class TransactionHistory(TransactionView):
-    """A transaction with its status history."""
-
     explanation: Annotated[str, "One sentence: where the money is now, and what happens next."]
     events: Annotated[tuple[TransactionChange, ...], "The status history, oldest first."]
 

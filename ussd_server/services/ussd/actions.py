@@ -70,8 +70,6 @@ class ActionContext:
 
 
 class Actions:
-    """Runs the actions of menus."""
-
     def __init__(
         self,
         runtime: Runtime,

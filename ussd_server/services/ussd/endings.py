@@ -126,12 +126,10 @@ def _end_row(row: UssdSession, ending: dict[str, Any]) -> None:
 
 
 def view_of(row: UssdSession) -> SessionView:
-    """Return a session as its client sees it."""
     return view_of_row(SessionView, row, **_beside_columns(row))
 
 
 def view_with_transcript(row: UssdSession) -> SessionTranscript:
-    """Return a session with its transcript."""
     turns = tuple(_turn_view(number, turn) for number, turn in enumerate(row.turns))
     return view_of_row(SessionTranscript, row, **_beside_columns(row), transcript=turns)
 

@@ -87,8 +87,6 @@ class TurnView:
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """A session as its client sees it."""
-
     session_id: Annotated[str, "The USSD session."]
     phone_number: Annotated[str, "The subscriber: `+256` and nine digits."]
     service_code: Annotated[str, "What the phone dials, such as `*165#`."]
@@ -111,8 +109,6 @@ class SessionView:
 
 @dataclass(frozen=True, slots=True)
 class SessionTranscript(SessionView):
-    """A session with its transcript."""
-
     transcript: Annotated[tuple[TurnView, ...], "All turns, in order."]
 
 

@@ -267,7 +267,6 @@ class Sessions:
         return State.from_dict(row.state, _digest_of(row, self._digest_key(row), "secret"), self.provider_states)
 
     def answered(self, row: UssdSession) -> AnsweredTexts:
-        """Return the texts that a session has answered."""
         return AnsweredTexts(row.turns, _digest_of(row, self._digest_key(row)))
 
     def answered_steps(self, row: UssdSession | None, step_input: StepInput) -> AnsweredSteps | None:

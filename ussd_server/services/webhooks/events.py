@@ -161,7 +161,6 @@ def no_such_type(event_type: str) -> str:
 
 
 def event_views(events: Sequence[Event]) -> tuple[EventView, ...]:
-    """Events as their client sees them."""
     payloads = payloads_of(events)
     return tuple(view_of_row(EventView, event, data=payloads[event.id]) for event in events)
 

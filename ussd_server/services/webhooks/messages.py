@@ -104,8 +104,6 @@ class RedeliverEvents:
 
 @dataclass(frozen=True, slots=True)
 class WebhookView:
-    """A webhook as its client sees it."""
-
     id: Annotated[str, "The identifier, a UUID."]
     url: Annotated[str, "The URL that is called."]
     types: Annotated[tuple[str, ...] | None, "The event types to send; null means all."]
@@ -170,8 +168,6 @@ class WebhookTestView:
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """An event as its client sees it."""
-
     id: Annotated[str, "The identifier, a UUID."]
     type: Annotated[str, "The type."]
     object_id: Annotated[str, "The object that the event reports."]

@@ -34,8 +34,6 @@ _WRITE_DISABLED, _WRITE_TEST = writer(messages.WebhookDisabledView), writer(mess
 
 
 class WebhookService:
-    """Keeps the webhooks of clients."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._vault, self._guard = runtime.clock, runtime.vault, runtime.guard
 

@@ -74,13 +74,11 @@ def list_api_keys(context: RequestContext) -> Response:
 
 @console.page("GET", "/api-keys/new", needs="api_keys:create")
 def new_api_key(_: RequestContext) -> str:
-    """The form of a new key."""
     return _form({})
 
 
 @console.page("POST", "/api-keys/new", needs="api_keys:create", fresh_code=True)
 def create_api_key(context: RequestContext) -> Any:
-    """Create a key and show it."""
     with shown_again(_form_again, *FAULTS):
         key = services().api_keys.create(messages.CreateApiKey(**_given_fields()), context)
     return done(
@@ -90,7 +88,6 @@ def create_api_key(context: RequestContext) -> Any:
 
 @console.page("GET", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate")
 def edit_api_key(context: RequestContext, api_key_id: str) -> str:
-    """The form with what a key has now."""
     key = services().key_reader.show(api_key_id, context)
     given = {
         "name": key.name,
@@ -118,7 +115,6 @@ def update_api_key(context: RequestContext, api_key_id: str) -> Any:
 
 @console.page("POST", "/api-keys/<api_key_id>/disable", needs="api_keys:rotate", fresh_code=True)
 def disable_api_key(context: RequestContext, api_key_id: str) -> Any:
-    """Refuse a key from now on."""
     services().api_keys.change(messages.UpdateApiKey(api_key_id, is_active=0), context)
     return done(
         "The API key is disabled. Calls with it are refused from now on.", "show_api_key", api_key_id=api_key_id
@@ -146,13 +142,11 @@ def show_api_key_calls(context: RequestContext, api_key_id: str) -> str:
 
 @console.page("POST", "/api-keys/<api_key_id>/reveal", needs="api_keys:list", fresh_code=True)
 def reveal_api_key(context: RequestContext, api_key_id: str) -> str:
-    """One key with its secret."""
     return _key_page(api_key_id, context, services().key_reader.reveal(api_key_id, context))
 
 
 @console.page("POST", "/api-keys/<api_key_id>/rotate", needs="api_keys:rotate", fresh_code=True)
 def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
-    """Give a key a new secret."""
     grace = request.form.get("grace_period_seconds", "")
     if grace not in _GRACE:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how long the old secret stays valid.")
@@ -164,7 +158,6 @@ def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
 
 @console.page("POST", "/api-keys/<api_key_id>/delete", needs="api_keys:delete", fresh_code=True)
 def delete_api_key(context: RequestContext, api_key_id: str) -> Any:
-    """Delete a key for ever."""
     services().api_keys.delete(api_key_id, context)
     return done("The API key is deleted. Calls with it are refused from now on.", "list_api_keys")
 
@@ -181,7 +174,6 @@ def show_chosen_api_keys(context: RequestContext) -> Any:
 
 @console.page("POST", "/api-keys/delete", needs="api_keys:delete", fresh_code=True)
 def delete_api_keys(context: RequestContext) -> Any:
-    """Delete the chosen keys for ever."""
     chosen = tuple(dict.fromkeys(request.form.getlist("api_key_ids")))
     if not chosen:
         return done("No key was deleted: choose one or more keys first.", "list_api_keys", tone="warn")
@@ -210,7 +202,6 @@ def find_any_api_key(context: RequestContext) -> str:
 
 @console.page("POST", "/operator/api-keys/set", who="operator")
 def set_any_api_key(context: RequestContext) -> Any:
-    """Disable any client's key or enable it."""
     key, action = request.form.get("key", ""), request.form.get("action")
     if action not in ("disable", "enable"):
         raise ServiceError(Code.INVALID_REQUEST, "Choose whether to disable or enable the key.")
@@ -253,7 +244,6 @@ def _by_day(usage: Sequence[UsageItem]) -> list[Point]:
 
 
 def _form(given: dict[str, Any], error: ServiceError | None = None, key: messages.ApiKeySummary | None = None) -> str:
-    """The form of a new key, or of `key`."""
     return render_template(
         "console/api_keys/form.html",
         given=given,

@@ -67,7 +67,6 @@ _BINDS = (
 
 @console.page("GET", "/operator/clients", who="operator")
 def list_clients(context: RequestContext) -> Response:
-    """Every client."""
     name, clients = _NAME, services().clients
     try:
         page = (
@@ -84,7 +83,6 @@ def list_clients(context: RequestContext) -> Response:
 
 @console.page("POST", "/operator/clients", who="operator")
 def create_client(context: RequestContext) -> Any:
-    """Make a client."""
     with shown_again(lambda error: _clients_page(Page((), None), error)):
         client = services().clients.create(CreateClient(request.form.get("name", "").strip()), context)
     text = gettext("%(client)s is ready. Make its first owner.", client=client.name)
@@ -103,7 +101,6 @@ def create_first_owner(context: RequestContext, client_id: str) -> Any:
 
 @console.page("GET", "/operator/clients/<client_id>", who="operator", shows="client")
 def show_client(context: RequestContext, client_id: str) -> str:
-    """One client and its service codes."""
     return _client_page(client_id, context, None)
 
 
@@ -122,7 +119,6 @@ def set_client(context: RequestContext, client_id: str, action: str) -> Any:
 
 @console.page("POST", "/operator/clients/<client_id>/codes", who="operator")
 def assign_code(context: RequestContext, client_id: str) -> Any:
-    """Give a service code to a client."""
     wanted = AssignCode(request.form.get("service_code", "").strip(), client_id)
     with shown_again(lambda error: _client_page(client_id, context, error)):
         given = services().channels.assign_code(wanted, context)
@@ -155,13 +151,11 @@ def list_channels(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/channels/new", who="operator")
 def new_channel(_: RequestContext) -> str:
-    """The form of a new channel."""
     return _channel_form({}, None)
 
 
 @console.page("POST", "/operator/channels/new", who="operator")
 def create_channel(context: RequestContext) -> Any:
-    """Create a channel, and show its path."""
     form = request.form
     try:
         client = form.get("client", "").strip()
@@ -195,7 +189,6 @@ def reveal_channel(context: RequestContext, channel_id: str) -> str:
 
 @console.page("POST", "/operator/channels/<channel_id>/<any(open,close):action>", who="operator")
 def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
-    """Open or close a channel."""
     services().channels.set_active(channel_id, action == "open", context)
     return done(
         "The channel is open." if action == "open" else "The channel is closed: no step is answered.",

@@ -55,7 +55,6 @@ _FILTERS = {
 
 @console.page("GET", "/events", needs="webhooks:read")
 def list_events(context: RequestContext) -> Response:
-    """The client's events, newest first."""
     table = DataTable(
         "Events, newest first",
         _COLUMNS,
@@ -71,7 +70,6 @@ def list_events(context: RequestContext) -> Response:
 
 @console.page("POST", "/events/redeliver", needs="webhooks:write")
 def redeliver_events(context: RequestContext) -> Any:
-    """Send the events of a period again."""
     form = request.form
     from_at, to_at = local_moment(form.get("from", "")), local_moment(form.get("to", ""))
     if from_at is None or to_at is None:
@@ -97,7 +95,6 @@ def redeliver_chosen_events(context: RequestContext) -> Any:
     "GET", "/events/<event_id>", needs="webhooks:read", shows="event", for_operators="/operator/events/<event_id>"
 )
 def show_event(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
-    """One event, and each attempt to deliver it."""
     return render_template("console/events/event.html", **_shown(event_id, context), client=client)
 
 
@@ -108,13 +105,11 @@ def show_event(context: RequestContext, event_id: str, client: ClientView | None
     for_operators="/operator/events/<event_id>/deliveries",
 )
 def show_event_deliveries(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
-    """The live part of an event's page."""
     return render_template("console/events/deliveries.html", **_shown(event_id, context), client=client)
 
 
 @console.page("POST", "/events/<event_id>/redeliver", needs="webhooks:write")
 def redeliver_event(context: RequestContext, event_id: str) -> Any:
-    """Send one event again."""
     services().events.redeliver(event_id, context)
     return done(
         "The event is sent again to every enabled webhook that takes its type.", "show_event", event_id=event_id

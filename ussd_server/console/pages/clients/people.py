@@ -37,7 +37,6 @@ _CONFIRMED = Column("confirmed", "Confirmed", value=lambda person: "no" if perso
 
 @console.page("GET", "/people", needs="team:read")
 def list_people(context: RequestContext) -> Response:
-    """The client's people."""
     page = pages(services().people.list, ListPage(cursor=request.args.get("cursor")), context)
     factors = services().second_factors
     holders = factors.holders(context)
@@ -51,7 +50,6 @@ def list_people(context: RequestContext) -> Response:
 
 @console.page("GET", "/people/invite", needs="team:write")
 def show_invitation(_: RequestContext) -> str:
-    """The form of an invitation."""
     return _form({}, None)
 
 
@@ -67,7 +65,6 @@ def invite_person(context: RequestContext) -> Any:
 
 @console.page("GET", "/people/<user_id>", needs="team:read", shows="person")
 def show_person(context: RequestContext, user_id: str) -> str:
-    """One person and their open logins."""
     person = services().people.show(user_id, context)
     return render_template(
         "console/people/person.html",
@@ -82,7 +79,6 @@ def show_person(context: RequestContext, user_id: str) -> str:
 
 @console.page("POST", "/people/<user_id>/role", needs="team:write", fresh_code=True)
 def change_role(context: RequestContext, user_id: str) -> Any:
-    """Give a person another role."""
     changed = services().people.change_role(ChangeRole(user_id, request.form.get("role", "")), context)
     hint = " The link of the invitation has ended: make a new one." if changed.state == "invited" else ""
     return _changed(user_id, f"{changed.email} is {changed.role} from now on.{hint}", context)
@@ -98,41 +94,35 @@ def confirm_person(context: RequestContext, user_id: str) -> Any:
 
 @console.page("POST", "/people/<user_id>/disable", needs="team:write", fresh_code=True)
 def disable_person(context: RequestContext, user_id: str) -> Any:
-    """Refuse a person and end their logins."""
     services().people.set_active(user_id, False, context)
     return _changed(user_id, gettext("The person is disabled and signed out everywhere."), context)
 
 
 @console.page("POST", "/people/<user_id>/enable", needs="team:write", fresh_code=True)
 def enable_person(context: RequestContext, user_id: str) -> Any:
-    """Let a person sign in again."""
     services().people.set_active(user_id, True, context)
     return _changed(user_id, gettext("The person may sign in again."), context)
 
 
 @console.page("POST", "/people/<user_id>/logins/end", needs="team:write", fresh_code=True)
 def end_logins_of_person(context: RequestContext, user_id: str) -> Any:
-    """Sign a person out everywhere."""
     services().people.end_logins(user_id, context)
     return _changed(user_id, gettext("Every login of the person has ended."), context)
 
 
 @console.page("POST", "/people/<user_id>/link", needs="team:write", fresh_code=True)
 def make_password_link(context: RequestContext, user_id: str) -> Any:
-    """Make another link by which a person chooses a password."""
     link = services().people.new_link(user_id, context, shows_link=_shows_link())
     return _link_page(gettext("The link is ready"), link)
 
 
 @console.page("GET", "/welcome/<token>", who="public")
 def show_welcome(_: RequestContext, token: str) -> str:
-    """The form to choose a password."""
     return _welcome(token, None)
 
 
 @console.page("POST", "/welcome/<token>", who="public", stale_form=lambda token: _welcome(token, TOO_OLD))
 def choose_password(context: RequestContext, token: str) -> Any:
-    """Set the password that a person chose."""
     password = request.form.get("password", "")
     with shown_again(lambda error: _welcome(token, error)):
         if password != request.form.get("password_again", ""):

@@ -98,5 +98,4 @@ def _deleted_key(key_id: str, names: Mapping[str, str], context: RequestContext)
 
 
 def _key_names(context: RequestContext) -> dict[str, str]:
-    """The displayed name of each key of the client."""
     return {key.id: key.name or key.apikey for key in services().key_reader.list(context)}

@@ -37,7 +37,6 @@ def change_own_password(context: RequestContext) -> Any:
 
 @console.page("POST", "/security/logins/<login_id>/end", fresh_code=True)
 def end_own_login(context: RequestContext, login_id: str) -> Any:
-    """End one of the person's logins."""
     services().logins.end_one(login_id, context)
     return done("The login has ended.", "show_security")
 

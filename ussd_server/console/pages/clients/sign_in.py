@@ -24,7 +24,6 @@ _WRONG_LOGIN = (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED)
 
 @console.page("GET", "/sign-in", who="public")
 def show_sign_in(_: RequestContext) -> str:
-    """The sign-in form."""
     return _form(request.args.get("next", ""))
 
 
@@ -41,7 +40,6 @@ def sign_in(context: RequestContext) -> Any:
 
 @console.page("GET", "/operator/sign-in", who="public")
 def show_operator_sign_in(_: RequestContext) -> str:
-    """The sign-in form of operators."""
     _require_operators_address()
     return _form(request.args.get("next", ""), for_operators=True)
 
@@ -121,7 +119,6 @@ def _go_on(first_page: str) -> Any:
 
 @console.page("GET", "/forgotten-password", who="public")
 def show_forgotten_password(_: RequestContext) -> str:
-    """The form that asks for the address."""
     _require_mail()
     return _link_form("", None)
 

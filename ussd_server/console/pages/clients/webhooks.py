@@ -49,13 +49,11 @@ def list_webhooks(context: RequestContext) -> Response:
 
 @console.page("GET", "/webhooks/new", needs="webhooks:write")
 def new_webhook(_: RequestContext) -> str:
-    """The form of a new webhook."""
     return _form({}, (), None)
 
 
 @console.page("POST", "/webhooks/new", needs="webhooks:write")
 def create_webhook(context: RequestContext) -> Any:
-    """Create a webhook and show its secret this once."""
     with shown_again(_form_again):
         created = services().webhooks.create(messages.CreateWebhook(*_typed()), context)
     return _secret_page(gettext("The webhook is ready"), created.secret, created)
@@ -63,7 +61,6 @@ def create_webhook(context: RequestContext) -> Any:
 
 @console.page("GET", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
 def edit_webhook(context: RequestContext, webhook_id: str) -> str:
-    """The form with the address and the types of a webhook."""
     webhook = services().webhooks.get(webhook_id, context)
     given = {"url": webhook.url, "which": "all" if webhook.types is None else "some"}
     return _form(given, webhook.types or (), None, webhook_id)
@@ -90,7 +87,6 @@ def show_webhook(context: RequestContext, webhook_id: str) -> str:
 
 @console.page("GET", "/webhooks/<webhook_id>/health", needs="webhooks:read")
 def show_webhook_health(context: RequestContext, webhook_id: str) -> str:
-    """The live part of a webhook's page."""
     webhook = services().webhooks.get(webhook_id, context)
     return render_template("console/webhooks/health.html", webhook=webhook, **_health(webhook, context))
 
@@ -121,7 +117,6 @@ def rotate_callbacks(context: RequestContext) -> Any:
 
 @console.page("POST", "/webhooks/<webhook_id>/enable", needs="webhooks:write")
 def enable_webhook(context: RequestContext, webhook_id: str) -> Any:
-    """Switch a webhook on again."""
     services().webhooks.enable(webhook_id, context)
     return done(
         "The webhook is enabled. Redeliver the events of the time when it was disabled, if you need them.",
@@ -132,7 +127,6 @@ def enable_webhook(context: RequestContext, webhook_id: str) -> Any:
 
 @console.page("POST", "/webhooks/<webhook_id>/delete", needs="webhooks:write")
 def delete_webhook(context: RequestContext, webhook_id: str) -> Any:
-    """Remove a webhook."""
     services().webhooks.delete(webhook_id, context)
     return done("The webhook is deleted. Nothing more is sent to it.", "list_webhooks")
 
@@ -158,14 +152,12 @@ def _typed() -> tuple[str, tuple[str, ...] | None]:
 
 
 def _form_again(error: ServiceError, webhook_id: str | None = None) -> str:
-    """The form with what was typed."""
     return _form(request.form.to_dict(), tuple(request.form.getlist("types")), error, webhook_id)
 
 
 def _form(
     given: dict[str, Any], types: tuple[str, ...], error: ServiceError | None, webhook_id: str | None = None
 ) -> str:
-    """The form of a new webhook, or of the one with this id."""
     choices = {name: about for name, about in messages.EVENT_TYPES.items() if name != messages.WEBHOOK_TEST}
     return render_template(
         "console/webhooks/new.html",

@@ -41,7 +41,6 @@ _SETTLED_COLUMNS = (
 
 @console.page("GET", "/bank-account", needs="statements:read")
 def show_bank_account(context: RequestContext) -> str:
-    """Where the client's money is settled to."""
     return _account_page(context)
 
 
@@ -76,14 +75,12 @@ def reserve_settlements(context: RequestContext) -> Any:
 
 @console.page("GET", "/operator/settlements/waiting.csv", who="operator")
 def download_waiting_settlements(context: RequestContext) -> Response:
-    """Every settlement that waits for the bank, as a file for it."""
     waiting = services().bank_settlements.waiting(context)
     return send_csv(services().bank_settlements.file(waiting), "settlements-waiting")
 
 
 @console.page("POST", "/operator/settlements/<client_id>/confirm", who="operator")
 def confirm_bank_account(context: RequestContext, client_id: str) -> Any:
-    """Confirm the bank account that was shown."""
     confirmed = ConfirmBankAccount(client_id, context.caller.operator or "", request.form.get("digest", ""))
     with shown_again(lambda error: _settlements_page(context, error)):
         services().bank_accounts.confirm(confirmed, context)

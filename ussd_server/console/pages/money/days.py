@@ -42,13 +42,11 @@ _DAY_COLUMNS = (
 
 @console.page("GET", "/operator/days", who="operator")
 def list_days(context: RequestContext) -> Response:
-    """The past days of each provider."""
     return _days_page(context)
 
 
 @console.page("POST", "/operator/days", who="operator")
 def close_day(context: RequestContext) -> Any:
-    """Close a day."""
     form = request.form
     day, is_empty = forms.date_of(form.get("date", "")), form.get("is_empty") == "yes"
     closing = None if day is None else CloseDay(day, form.get("provider", ""), context.caller.operator or "", is_empty)

@@ -34,7 +34,6 @@ _COLUMNS = (
 
 @console.page("GET", "/operator/incoming", who="operator")
 def list_incoming(context: RequestContext) -> Response:
-    """Held payments, newest first."""
     page = pages(services().held_payments.list, ListPage(cursor=request.args.get("cursor")), context)
     table = DataTable(
         "Held payments, newest first",
@@ -62,7 +61,6 @@ def propose_assignment(context: RequestContext, incoming_id: str) -> Any:
 
 @console.page("POST", "/operator/incoming/<incoming_id>/return", who="operator")
 def propose_return(context: RequestContext, incoming_id: str) -> Any:
-    """Propose to mark a held payment for return."""
     with _shown_again(incoming_id, context):
         return propose("incoming.return", incoming_id, context)
 

@@ -54,7 +54,6 @@ _COLUMNS = (
 
 @console.page("GET", "/payment-codes", needs="collection:read")
 def list_payment_codes(context: RequestContext) -> Response:
-    """The client's payment codes, newest first."""
     page = pages(services().payment_codes.list, ListPage(cursor=request.args.get("cursor")), context)
     prefix = services().payment_codes.prefix(context)
     table = DataTable(
@@ -73,13 +72,11 @@ def list_payment_codes(context: RequestContext) -> Response:
 
 @console.page("GET", "/payment-codes/new", needs="collection:write")
 def new_payment_code(context: RequestContext) -> str:
-    """The form of a new code."""
     return _form({"code": services().payment_codes.prefix(context) or ""})
 
 
 @console.page("POST", "/payment-codes/new", needs="collection:write")
 def create_payment_code(context: RequestContext) -> Any:
-    """Create a code."""
     return _save(request.form.get("code", ""), context, is_new=True)
 
 
@@ -95,7 +92,6 @@ def show_payment_code(context: RequestContext, code: str) -> str:
 
 @console.page("GET", "/payment-codes/<code>/edit", needs="collection:write")
 def edit_payment_code(context: RequestContext, code: str) -> str:
-    """The form with what a code says."""
     shown = services().payment_codes.get(code, context)
     amounts = {
         name: ungrouped(cents)
@@ -109,14 +105,12 @@ def edit_payment_code(context: RequestContext, code: str) -> str:
 
 @console.page("POST", "/payment-codes/<code>/edit", needs="collection:write")
 def change_payment_code(context: RequestContext, code: str) -> Any:
-    """Replace what a code says."""
     services().payment_codes.get(code, context)
     return _save(code, context)
 
 
 @console.page("POST", "/payment-codes/<code>/delete", needs="collection:write")
 def delete_payment_code(context: RequestContext, code: str) -> Any:
-    """Remove a code."""
     services().payment_codes.delete(code, context)
     return done("The code is deleted. What comes with it from now on is held for the operator.", "list_payment_codes")
 

@@ -83,7 +83,6 @@ _NAMES = TableFilter("names", "Names", words_of(messages.NameMatch), read=messag
 
 @console.page("GET", "/payouts", needs="payouts:read", for_operators="/operator/clients/<client_id>/payouts")
 def list_payouts(context: RequestContext, client: ClientView | None = None) -> Response:
-    """The payouts of a client, newest first."""
     table = DataTable(
         "Payouts, newest first",
         _COLUMNS,
@@ -97,7 +96,6 @@ def list_payouts(context: RequestContext, client: ClientView | None = None) -> R
 
 @console.page("GET", "/payouts/new", needs="payouts:write")
 def new_payout(_: RequestContext) -> str:
-    """The form of a new payout."""
     return render_template("console/payouts/new.html", given={}, error=None)
 
 

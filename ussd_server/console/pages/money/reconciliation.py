@@ -121,7 +121,6 @@ def list_reconciliations(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/reconciliation/new", who="operator")
 def new_reconciliation(context: RequestContext) -> str:
-    """The form of a new comparison."""
     return _form(context)
 
 
@@ -175,7 +174,6 @@ def create_reconciliation(context: RequestContext) -> Any:
 
 @console.page("GET", "/operator/reconciliation/<statement_id>", who="operator", shows="statement")
 def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
-    """The result of one comparison, with its differences."""
     statement = services().provider_statements.show(statement_id, context)
     query = ListDifferences(statement_id, cursor=request.args.get("cursor"), verdict=_VERDICT.value)
     page = pages(services().differences.list, query, context)
@@ -196,7 +194,6 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
 
 @console.page("POST", "/operator/reconciliation/<statement_id>/undo", who="operator")
 def propose_undo(context: RequestContext, statement_id: str) -> Any:
-    """Propose to take the import of a statement back."""
     services().provider_statements.show(statement_id, context)
     return propose("statement.undo", statement_id, context)
 
@@ -226,7 +223,6 @@ def list_differences(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/differences/<difference_id>", who="operator", shows="difference")
 def show_difference(context: RequestContext, difference_id: str) -> str:
-    """One difference and its review."""
     return _difference_page(difference_id, context)
 
 

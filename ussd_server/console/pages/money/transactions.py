@@ -134,7 +134,6 @@ def show_transaction_live_for_operators(context: RequestContext, transaction_id:
 
 @console.page("POST", "/operator/reviews/<transaction_id>/propose", who="operator")
 def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
-    """Propose how a review ends."""
     services().reviews.show(transaction_id, context)
     outcome = request.form.get("outcome")
     if outcome not in _OUTCOMES:

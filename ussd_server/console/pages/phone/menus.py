@@ -205,7 +205,6 @@ def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
 
 @console.page("POST", "/menus/<menu_id>/codes", needs="menus:write")
 def bind_code(context: RequestContext, menu_id: str) -> Any:
-    """Bind a code of the client to this menu."""
     code = services().menus.bind_code(messages.BindCode(request.form.get("service_code", ""), menu_id), context)
     return done(gettext("%(code)s leads to this menu now.", code=code.service_code), "show_menu", menu_id=menu_id)
 

@@ -49,7 +49,6 @@ _FILTERS = {
 
 @console.page("GET", "/messages", needs="messages:read")
 def list_messages(context: RequestContext) -> Response:
-    """The client's messages, newest first."""
     table = DataTable(
         "Messages, newest first",
         _COLUMNS,
@@ -88,7 +87,6 @@ def save_receipts(context: RequestContext) -> Any:
 
 @console.page("GET", "/messages/<message_id>", needs="messages:read", shows="message")
 def show_message(context: RequestContext, message_id: str) -> str:
-    """One message."""
     message = services().sms.get(message_id, context)
     return render_template("console/messages/message.html", message=message)
 

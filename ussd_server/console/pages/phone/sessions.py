@@ -68,7 +68,6 @@ _WHY = {
 
 @console.page("GET", "/sessions", needs="ussd:read", for_operators="/operator/clients/<client_id>/sessions")
 def list_sessions(context: RequestContext, client: ClientView | None = None) -> Response:
-    """The sessions of a client, newest first."""
     table = DataTable(
         "Sessions, newest first",
         _COLUMNS,

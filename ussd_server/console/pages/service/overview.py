@@ -67,13 +67,11 @@ def leave_out_slash(_: RequestContext) -> Any:
 
 @console.page("GET", "/<path:anything>", who="person")
 def refuse_unknown_page(_: RequestContext, anything: str) -> str:  # noqa: ARG001 - the unknown address
-    """Refuse an address that does not exist."""
     raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 
 @console.page("POST", "/<path:anything>", who="person")
 def refuse_unknown_form(_: RequestContext, anything: str) -> str:  # noqa: ARG001 - the unknown address
-    """Refuse a form for an address that does not exist."""
     raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 

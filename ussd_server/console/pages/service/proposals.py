@@ -64,7 +64,6 @@ def confirm_proposal(context: RequestContext, proposal_id: str) -> Any:
 
 @console.page("POST", "/operator/proposals/<proposal_id>/withdraw", who="operator")
 def withdraw_proposal(context: RequestContext, proposal_id: str) -> Any:
-    """Take a proposal back."""
     services().proposals.withdraw(proposal_id, context)
     return done("The proposal is withdrawn. Nothing was done.", "list_proposals")
 

@@ -48,7 +48,6 @@ def check_books(context: RequestContext) -> str:
 
 @console.page("GET", "/operator/operators", who="operator")
 def list_operators(context: RequestContext) -> Response:
-    """Who signs in as an operator."""
     table = DataTable("Operators, oldest first", _OPERATORS, services().operators.list(context))
     return show_table("console/operator/operators.html", table)
 

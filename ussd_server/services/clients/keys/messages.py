@@ -94,8 +94,6 @@ class DeleteApiKeys:
 
 @dataclass(frozen=True, slots=True)
 class ImportApiKey:
-    """Import an existing key and its secret."""
-
     client_id: str
     apikey: str
     apisecret: str = field(repr=False)

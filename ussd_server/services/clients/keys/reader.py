@@ -99,7 +99,6 @@ class ApiKeyReader:
         )
 
     def may_reveal(self, key: ApiKeySummary, context: RequestContext) -> bool:
-        """Whether the caller may read the secret of a key."""
         return may_read_secret(key, context)
 
     def reveal(self, api_key_id: str, context: RequestContext) -> str:

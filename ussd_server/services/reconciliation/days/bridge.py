@@ -150,12 +150,10 @@ class _Steps:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, step: str, cents: int, *, count: int = 1, late_for: str = "") -> None:
-        """Add an amount to a step."""
         self._amounts[str(step), late_for] += cents
         self._counts[str(step), late_for] += count
 
     def in_order(self) -> tuple[BridgeStep, ...]:
-        """The steps in their order."""
         keys = sorted(self._counts, key=lambda key: (_ORDER.index(key[0]), key[1]))
         return tuple(BridgeStep(key[0], self._counts[key], self._amounts[key], key[1] or None) for key in keys)
 

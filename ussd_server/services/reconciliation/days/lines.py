@@ -60,7 +60,6 @@ class PackedDays:
         self._open: dict[str, bytearray] = defaultdict(bytearray)
 
     def append(self, line: DayLine) -> None:
-        """Add a line."""
         day = kampala_day(line.at)
         lines = self._open[day]
         lines += _FORM.pack(

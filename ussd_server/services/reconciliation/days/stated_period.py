@@ -25,7 +25,6 @@ class StatedPeriod:
         self._zone = zone
 
     def read(self, rows: Iterable[Row]) -> None:
-        """Read the rows above the headings."""
         for row in rows:
             self._read(row)
 
