@@ -80,7 +80,6 @@ def count_drop_off(code: str, menu: str, node: str, end_reason: str) -> None:
 
 
 def note_redis(away: bool) -> None:
-    """Set the gauge of whether this process is without Redis."""
     _redis_away.set(away)
 
 

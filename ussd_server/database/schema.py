@@ -77,7 +77,6 @@ def migrations() -> list[Migration]:
 
 
 def missing_migrations() -> list[str]:
-    """Return the names of migrations that this code needs and the database lacks."""
     return [step.name for step in migrations() if step.applied is None]
 
 

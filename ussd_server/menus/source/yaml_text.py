@@ -123,8 +123,6 @@ def _refuse_open_brackets(text: str) -> None:
 
 
 class _Reader:
-    """Builds a document from the events of a parser."""
-
     def __init__(self, events: Iterator[Event]) -> None:
         self._events = events
         self._count = self._documents = 0

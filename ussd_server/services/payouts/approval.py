@@ -64,8 +64,6 @@ _Result = TypeVar("_Result")
 
 
 class PayoutApproval:
-    """Approves drafts, and reserves their money."""
-
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         self._clock, self._at_kill_point, self._outbox = runtime.clock, runtime.at_kill_point, runtime.mail_outbox
         self._creator = creator

@@ -19,8 +19,6 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class CallbackPath:
-    """The path at which a provider may call back."""
-
     provider: str
     path: str
 

@@ -19,8 +19,6 @@ class GetDailyReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportRow:
-    """The payments of one type, provider and status."""
-
     type: Annotated[str, "The type."]
     provider: Annotated[ProviderName | None, "The provider; null where none moves the money."]
     status: Annotated[str, "The status."]
@@ -82,8 +80,6 @@ class ProviderPayments:
 
 @dataclass(frozen=True, slots=True)
 class HourOfPayments:
-    """What was collected and paid out in one hour."""
-
     began_at: datetime
     collected_cents: int
     paid_out_cents: int

@@ -37,8 +37,6 @@ _RESERVE = "  "
 
 
 class ReceiptService:
-    """Shows and changes the texts of a client's receipts."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
 

@@ -20,8 +20,6 @@ class GetHistory(ListPage):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One thing that happened with a phone number."""
-
     kind: Annotated[_Kind, "What it was."]
     id: Annotated[str, "The transaction, session or message."]
     at: Annotated[datetime, "When it began."]

@@ -241,7 +241,6 @@ class TransactionCreator:
 
 
 def daily_limit_reached() -> ServiceError:
-    """The refusal of a payment beyond the daily limit of its key."""
     return ServiceError(
         Code.DAILY_LIMIT_REACHED, "More than the API key may still pay today; GET /api/key shows what is left"
     )

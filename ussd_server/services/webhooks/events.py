@@ -52,8 +52,6 @@ _LAST = CompiledQuery(
 
 
 class EventService:
-    """Shows a client its events and sends them again on request."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._tokens, self._replica = runtime.clock, runtime.tokens, runtime.replica
 

@@ -84,7 +84,6 @@ def redeliver_events(context: RequestContext) -> Any:
 
 @console.page("POST", "/events/redeliver-chosen", needs="webhooks:write")
 def redeliver_chosen_events(context: RequestContext) -> Any:
-    """Send the events that were chosen in the list again."""
     outcome = services().events.redeliver_chosen(request.form.getlist("event_ids")[:_MOST_CHOSEN], context)
     if not outcome.events:
         return done("No event was sent: choose one or more first.", "list_events", tone="warn")

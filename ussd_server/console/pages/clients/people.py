@@ -55,7 +55,6 @@ def show_invitation(_: RequestContext) -> str:
 
 @console.page("POST", "/people/invite", needs="team:write", fresh_code=True)
 def invite_person(context: RequestContext) -> Any:
-    """Make a person, and show the link by which they choose a password."""
     form = request.form
     wanted = InvitePerson(form.get("email", "").strip(), form.get("role", ""), shows_link=_shows_link())
     with shown_again(lambda error: _form(form.to_dict(), error), Code.INSUFFICIENT_SCOPE, Code.RATE_LIMIT_EXCEEDED):

@@ -19,7 +19,6 @@ from ussd_server.status import Code, ServiceError
 
 @console.page("GET", "/security", before_factor=True)
 def show_security(context: RequestContext) -> str:
-    """The person's second factor, password and logins."""
     return _page(context)
 
 
@@ -60,7 +59,6 @@ def add_factor(context: RequestContext) -> Any:
 
 @console.page("POST", "/security/recovery-codes", fresh_code=True)
 def replace_recovery_codes(context: RequestContext) -> str:
-    """Show new recovery codes in place of the old ones."""
     return _codes_page(gettext("Your new recovery codes"), services().second_factors.replace_recovery_codes(context))
 
 
@@ -73,7 +71,6 @@ def remove_own_factor(context: RequestContext) -> Any:
 
 @console.page("POST", "/people/<user_id>/second-factor/remove", needs="team:write", fresh_code=True)
 def remove_factor_of_person(context: RequestContext, user_id: str) -> Any:
-    """Remove the second factor of a colleague who lost it."""
     services().second_factors.remove(user_id, context)
     return done(
         "The second factor is removed, and the person is signed out everywhere.", "show_person", user_id=user_id
@@ -82,7 +79,6 @@ def remove_factor_of_person(context: RequestContext, user_id: str) -> Any:
 
 @console.page("POST", "/people/second-factor/<any(required,optional):action>", needs="team:write", fresh_code=True)
 def require_factor(context: RequestContext, action: str) -> Any:
-    """Require a second factor of every person of the client, or leave it to each person."""
     services().second_factors.require(action == "required", context)
     return done(
         "Every person needs a second factor from now on." if action == "required" else "Each person decides.",

@@ -58,7 +58,6 @@ def sign_operator_in(context: RequestContext) -> Any:
 
 @console.page("POST", "/sign-out", who="person", before_factor=True)
 def sign_out(context: RequestContext) -> Any:
-    """End this login, or every login of the person."""
     everywhere = request.form.get("everywhere") == "1"
     is_operator = context.caller.kind is CallerKind.OPERATOR
     logins = services().operator_logins if is_operator else services().logins

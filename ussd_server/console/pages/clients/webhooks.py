@@ -68,7 +68,6 @@ def edit_webhook(context: RequestContext, webhook_id: str) -> str:
 
 @console.page("POST", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
 def change_webhook(context: RequestContext, webhook_id: str) -> Any:
-    """Give a webhook another address and other types."""
     with shown_again(lambda error: _form_again(error, webhook_id)):
         services().webhooks.change(messages.ChangeWebhook(webhook_id, *_typed()), context)
     return done(
@@ -78,7 +77,6 @@ def change_webhook(context: RequestContext, webhook_id: str) -> Any:
 
 @console.page("GET", "/webhooks/<webhook_id>", needs="webhooks:read", shows="webhook")
 def show_webhook(context: RequestContext, webhook_id: str) -> str:
-    """One webhook: its health and what it answered lately."""
     webhook = services().webhooks.get(webhook_id, context)
     return render_template(
         "console/webhooks/webhook.html", webhook=webhook, grace_periods=_GRACE, **_health(webhook, context)
@@ -93,7 +91,6 @@ def show_webhook_health(context: RequestContext, webhook_id: str) -> str:
 
 @console.page("POST", "/webhooks/<webhook_id>/test", needs="webhooks:write")
 def test_webhook(context: RequestContext, webhook_id: str) -> Any:
-    """Send a test event, and show its delivery."""
     event = services().webhooks.test(webhook_id, context)
     return done("The test event is on its way. Its attempts appear below.", "show_event", event_id=event.id)
 
@@ -109,7 +106,6 @@ def rotate_webhook(context: RequestContext, webhook_id: str) -> Any:
 
 @console.page("POST", "/webhooks/callbacks/rotate", needs="webhooks:write")
 def rotate_callbacks(context: RequestContext) -> Any:
-    """Give another secret, or the first, for the callback addresses of single transactions."""
     rotated = services().webhooks.rotate_callbacks(messages.RotateCallbacks(_grace_period()), context)
     title = gettext("The secret of callbacks is changed")
     return _secret_page(title, rotated.secret, None, rotated.previous_secret_expires_at)

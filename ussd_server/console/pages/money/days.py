@@ -59,7 +59,6 @@ def close_day(context: RequestContext) -> Any:
 
 @console.page("POST", "/operator/days/propose", who="operator")
 def propose_closing(context: RequestContext) -> Any:
-    """Propose to close a day whose bridge takes two operators."""
     day, provider = forms.date_of(request.form.get("date", "")), request.form.get("provider", "")
     with shown_again(lambda error: _days_page(context, error)):
         if day is None:

@@ -47,13 +47,11 @@ def list_incoming(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/incoming/<incoming_id>", who="operator", shows="incoming")
 def show_incoming(context: RequestContext, incoming_id: str) -> str:
-    """One incoming payment, and how it can end."""
     return _page(incoming_id, context)
 
 
 @console.page("POST", "/operator/incoming/<incoming_id>/assign", who="operator")
 def propose_assignment(context: RequestContext, incoming_id: str) -> Any:
-    """Propose to book a held payment under a code."""
     code = request.form.get("code", "").strip()
     with _shown_again(incoming_id, context):
         return propose("incoming.assign", incoming_id, context, f"The payer meant {code}"[:200], code=code)

@@ -120,7 +120,6 @@ def set_approval_rules(context: RequestContext) -> Any:
 
 @console.page("POST", "/payouts/approval-rules/confirm", needs="payouts:approve", fresh_code=True)
 def confirm_approval_rules(context: RequestContext) -> Any:
-    """Let rules that another person proposed hold."""
     with shown_again(lambda error: _rules_page(context, error), Code.INSUFFICIENT_SCOPE):
         services().approval_rules.confirm(request.form.get("shown", ""), context)
     return done("The rules hold from now on.", "show_approval_rules")
@@ -156,7 +155,6 @@ def create_payout(context: RequestContext) -> Any:
     "GET", "/payouts/<payout_id>", needs="payouts:read", shows="payout", for_operators="/operator/payouts/<payout_id>"
 )
 def show_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
-    """One payout: its totals, its rows and what can be done with it."""
     return _page(payout_id, context, client)
 
 
@@ -199,7 +197,6 @@ def show_payout_corrections(context: RequestContext, payout_id: str) -> str:
     max_body_bytes=messages.LARGEST_FILE_BYTES + _FORM_BYTES,
 )
 def correct_payout(context: RequestContext, payout_id: str) -> Any:
-    """Put a corrected draft in the place of a draft, and show it."""
     file = request.files.get("file")
     with shown_again(lambda error: _corrections_page(payout_id, context, error), Code.INSUFFICIENT_SCOPE):
         if file is not None and not file.filename:

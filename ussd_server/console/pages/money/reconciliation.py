@@ -107,7 +107,6 @@ _VERDICT = TableFilter("verdict", "Difference", {each.value: VERDICTS[each] for 
 
 @console.page("GET", "/operator/reconciliation", who="operator")
 def list_reconciliations(context: RequestContext) -> Response:
-    """Statements that were compared, newest first."""
     page = pages(services().provider_statements.list, ListPage(cursor=request.args.get("cursor")), context)
     table = DataTable(
         "Statements, newest first",
@@ -209,7 +208,6 @@ def propose_cover(context: RequestContext, statement_id: str) -> Any:
 
 @console.page("GET", "/operator/differences", who="operator")
 def list_differences(context: RequestContext) -> Response:
-    """Differences whose review is open, newest first."""
     page = pages(services().differences.list, ListDifferences(cursor=request.args.get("cursor")), context)
     table = DataTable(
         "Open differences, newest first",

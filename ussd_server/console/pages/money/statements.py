@@ -49,7 +49,6 @@ _REPORT_COLUMNS = (
 
 @console.page("GET", "/statements", needs="statements:read", for_operators="/operator/clients/<client_id>/statement")
 def show_statement(context: RequestContext, client: ClientView | None = None) -> Response:
-    """The statement of an account for a period, with its balance over time."""
     first, last = _period()
     statement_request = _request_for(first, last)
     reader = services().statements

@@ -104,7 +104,6 @@ def show_transaction_live(context: RequestContext, transaction_id: str) -> Respo
 
 @console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:send", fresh_code=True)
 def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
-    """Give a payment back, in whole or in part."""
     form = request.form
     with shown_again(lambda error: _page(transaction_id, context, error), *_FAULTS_OF_REFUND):
         amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
@@ -120,7 +119,6 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
 
 @console.page("GET", "/operator/transactions/<transaction_id>", who="operator", shows="transaction")
 def show_transaction_for_operators(context: RequestContext, transaction_id: str) -> str:
-    """One transaction of any client: where its money is, and everything that happened to it."""
     shown = _about_any(transaction_id, context)
     proposal = proposal_about(shown["view"].transaction_id, context)
     return render_template("console/operator/transaction.html", **shown, proposal=proposal)
@@ -144,7 +142,6 @@ def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
 
 @console.page("POST", "/operator/transactions/<transaction_id>/refund", who="operator")
 def propose_refund(context: RequestContext, transaction_id: str) -> Any:
-    """Propose to give a payment back, in whole or in part."""
     services().reviews.show(transaction_id, context)
     amount_cents = forms.cents(request.form.get("amount", ""))
     return propose("transaction.refund", transaction_id, context, amount_cents=amount_cents)

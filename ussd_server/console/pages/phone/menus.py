@@ -102,7 +102,6 @@ def upload_menu(context: RequestContext) -> Any:
 
 @console.page("GET", "/menus/<menu_id>", needs="menus:read", shows="menu")
 def show_menu(context: RequestContext, menu_id: str) -> str:
-    """One menu: its diagram with drop-offs, its check, its scripts and versions."""
     menu = services().menus.get(menu_id, context)
     drop_offs = services().replays.drop_offs(menu_id, context)
     is_draft = request.args.get("of") == "draft" or menu.published_version is None
@@ -193,7 +192,6 @@ def publish_menu_again(context: RequestContext, menu_id: str) -> Any:
 
 @console.page("POST", "/menus/<menu_id>/rollback", needs="menus:write")
 def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
-    """Make another version the one in force."""
     version = _number(request.form.get("version", ""))
     services().menus.roll_back(messages.RollBack(menu_id, version), context)
     return done(

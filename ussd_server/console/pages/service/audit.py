@@ -56,7 +56,6 @@ _COLUMNS_OF_OPERATORS = (
 
 @console.page("GET", "/audit", needs="audit_events:read")
 def list_audit_events(context: RequestContext) -> Response:
-    """Who did what, and every login."""
     people = services().people.list(ListPage(), context).items if context.may("team:read") else ()
     person = TableFilter("person", "Person", {each.user_id: each.email for each in people})
     filters = {"user_id": person, "action": _action_filter(context), **PERIOD}

@@ -43,7 +43,6 @@ def show_overview_figures(context: RequestContext) -> str:
 
 @console.page("GET", "/operator", who="operator")
 def show_operator_overview(context: RequestContext) -> str:
-    """How the service does, and what waits for an operator."""
     gauges = {gauge.name: gauge.value for gauge in services().gauges.read() if gauge.name in QUEUES}
     return render_template(
         "console/operator/overview.html",

@@ -21,7 +21,6 @@ from ussd_server.wire import Page
 
 @console.page("GET", "/operator/reviews", who="operator")
 def list_reviews(context: RequestContext) -> Response:
-    """Transactions that operators must review, the one that has waited longest first."""
     proposed = {each.object_id: each.proposed_by for each in services().proposals.list_open(context)}
     page = services().reviews.page(ListReviews(after=request.args.get("cursor")), context)
     clients = services().clients.names({item.client_id for item in page.items}, context)
@@ -49,7 +48,6 @@ def list_reviews(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/proposals", who="operator")
 def list_proposals(context: RequestContext) -> str:
-    """Open proposals with what each does, the oldest first."""
     return _proposals_page(context)
 
 

@@ -23,7 +23,6 @@ _OPERATORS = (
 
 @console.page("GET", "/operator/system", who="operator")
 def show_system(context: RequestContext) -> str:
-    """Parts, workers, queues and settings."""
     return _page(context)
 
 

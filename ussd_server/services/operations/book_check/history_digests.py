@@ -37,8 +37,6 @@ _OF_CHANGE = (
 
 
 class HistoryDigests:
-    """Writes the digest of each day once it is over."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._vault = runtime.clock, runtime.vault
 

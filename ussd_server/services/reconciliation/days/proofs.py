@@ -19,8 +19,6 @@ OTHER_PROOF = "differs from what its operators signed, or has a proof that was c
 
 
 class DayProofs:
-    """Writes the proofs of closed days, and renews their digests."""
-
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
