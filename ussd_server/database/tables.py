@@ -205,8 +205,7 @@ class CompiledQuery:
     def run(self, **values: Any) -> int:
         """Run an INSERT or UPDATE; return the number of rows it changed."""
         _, done = self._ask(values)
-        touched: int = database.rows_affected(done)
-        return touched
+        return int(database.rows_affected(done))
 
     def _ask(self, values: dict[str, Any]) -> tuple[_Written, Any]:
         written = self._words()

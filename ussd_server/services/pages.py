@@ -19,6 +19,8 @@ from ussd_server.wire import ListPage, ListPeriod, Page
 Row = TypeVar("Row", bound=Table)
 View = TypeVar("View")
 
+MOST_COUNTED = 10_000
+
 
 def find_by_id(rows: Any, table: type[Row], row_id: str, noun: str) -> Row:
     """The one of `rows` with this id. Raises NOT_FOUND ("Payout not found"), also for what is no id."""
@@ -39,6 +41,11 @@ def matching(rows: Any, request: object, *columns: Any) -> Any:
         if (value := getattr(request, column.name)) is not None:
             rows = rows.where(column == value)
     return rows
+
+
+def count_rows(rows: Any) -> int:
+    """How many rows a query has, counted up to 10,000: a longer count would take long and tell no more."""
+    return int(rows.limit(MOST_COUNTED).count())
 
 
 def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime | None) -> Any:

@@ -135,8 +135,7 @@ def add_unseen_change() -> None:
 
 
 def _read() -> int:
-    count: int = UnseenChanges.select(UnseenChanges.number).scalar()
-    return count
+    return int(UnseenChanges.select(UnseenChanges.number).scalar())
 
 
 _MAX_ENTRIES = 100_000

@@ -25,7 +25,7 @@ from ussd_server.services.incoming.messages import (
     SameIncoming,
 )
 from ussd_server.services.operator_names import require_name, require_two_names, require_two_people
-from ussd_server.services.pages import find_by_id, page_of, require_row
+from ussd_server.services.pages import count_rows, find_by_id, page_of, require_row
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.imports import lock_imports
@@ -38,7 +38,6 @@ from ussd_server.values import canonical_receipt, written_amount
 from ussd_server.wire import ListPage, Page, view_of_row
 
 _MOST_SUGGESTED = 3
-_MOST_COUNTED = 10_000
 _MOST_COMPARED = 500
 _LETTERS = string.ascii_uppercase + string.digits
 _LONGEST_CODE = 20
@@ -81,7 +80,7 @@ class HeldPaymentService:
     def count(self, context: RequestContext) -> int:
         """How many payments are held, 10,000 at most."""
         context.require_operator()
-        return int(IncomingPayment.select().where(waits_for_operators()).limit(_MOST_COUNTED).count())
+        return count_rows(IncomingPayment.select().where(waits_for_operators()))
 
     def show(self, incoming_id: str, context: RequestContext) -> IncomingView:
         """One incoming payment. NOT_FOUND."""

@@ -181,5 +181,4 @@ def _unwanting(kind: MailKind) -> Any:
 
 def _mails_of_hour(client_id: str, now: datetime) -> int:
     recent = Mail.select(Mail.id).where(Mail.client_id == client_id, Mail.id >= new_id_floor(now - _HOUR))
-    count: int = recent.limit(_MOST_AN_HOUR).count()
-    return count
+    return int(recent.limit(_MOST_AN_HOUR).count())

@@ -1,6 +1,6 @@
 """Gauges: how much work is waiting and for how long, read from the tables for each scrape.
 
-Every query uses an index and reads at most MOST rows, so that a scrape stays cheap when much is waiting."""
+Every query uses an index and reads at most 10,000 rows, so that a scrape stays cheap when much is waiting."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from ussd_server.services.clients.keys.notices import REFUSED_ELSEWHERE
 from ussd_server.services.mail.messages import MailStatus
 from ussd_server.services.operations.book_check.examinations import last_examinations
 from ussd_server.services.operations.messages import Measure
+from ussd_server.services.pages import MOST_COUNTED, count_rows
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionType
@@ -32,7 +33,6 @@ from ussd_server.services.ussd.smpp_links import SmppLinks
 from ussd_server.threads import with_pauses
 from ussd_server.values import kampala_day, new_id_floor
 
-MOST = 10_000
 _RECENTLY = timedelta(minutes=15)
 _DAY = timedelta(days=1)
 _MOST_PLACES = 200
@@ -87,7 +87,7 @@ def _keys(now: datetime) -> Iterator[Measure]:
     """Keys that may have leaked."""
     refused = KeyUsage.select(KeyUsage.key_id).where(REFUSED_ELSEWHERE, KeyUsage.day == kampala_day(now)).distinct()
     meaning = "Keys that were refused today because of the address of the call."
-    yield Measure("ussd_keys_refused_by_address", meaning, refused.limit(MOST).count())
+    yield Measure("ussd_keys_refused_by_address", meaning, count_rows(refused))
 
 
 def _unfinished(now: datetime) -> Iterator[Measure]:
@@ -100,11 +100,11 @@ def _unfinished(now: datetime) -> Iterator[Measure]:
         .where(Transaction.due_at.is_null(False), Transaction.status.in_(UNFINISHED))
         .where(Transaction.type != TransactionType.SETTLEMENT)
         .order_by(Transaction.due_at)
-        .limit(MOST)
+        .limit(MOST_COUNTED)
     )
     rows = [(row.status, (now - row.created_at).total_seconds(), row.due_at) for row in with_pauses(waiting)]
-    counted = Counter((status, _age(seconds)) for status, seconds, _ in rows)
-    for (status, age), count in sorted(counted.items()):
+    counts = Counter((status, _age(seconds)) for status, seconds, _ in rows)
+    for (status, age), count in sorted(counts.items()):
         yield Measure(
             "ussd_transactions_unfinished",
             "Transactions that are not final, by state and age.",
@@ -122,10 +122,10 @@ def _recent(now: datetime) -> Iterator[Measure]:
     recent = (
         Transaction.select(Transaction.provider, Transaction.type, Transaction.status)
         .where(Transaction.id >= new_id_floor(now - _RECENTLY))
-        .limit(MOST)
+        .limit(MOST_COUNTED)
     )
-    counted = Counter((row.provider or "", row.type, row.status) for row in with_pauses(recent))
-    for (provider, kind, status), count in sorted(counted.items()):
+    counts = Counter((row.provider or "", row.type, row.status) for row in with_pauses(recent))
+    for (provider, kind, status), count in sorted(counts.items()):
         yield Measure(
             "ussd_transactions_recent",
             "Transactions of the last 15 minutes, by provider, type and state.",
@@ -145,8 +145,7 @@ def _review(now: datetime) -> Iterator[Measure]:
 
 def _outbox(now: datetime) -> Iterator[Measure]:
     """Events that are not yet turned into deliveries, and deliveries that are due."""
-    pending = PendingEvent.select().limit(MOST).count()
-    yield Measure("ussd_events_pending", "Events without their deliveries yet.", pending)
+    yield Measure("ussd_events_pending", "Events without their deliveries yet.", count_rows(PendingEvent.select()))
     first_id = PendingEvent.select(PendingEvent.event_id).order_by(PendingEvent.event_id).limit(1)
     lag = _since(Event.select(Event.created_at).where(Event.id == first_id).scalar(), now)
     yield Measure("ussd_events_lag_seconds", "How old the first of them is.", lag)
@@ -187,7 +186,7 @@ def _sessions(now: datetime) -> Iterator[Measure]:
         )
         .where(UssdSession.id >= new_id_floor(now - _RECENTLY))
         .order_by(UssdSession.id.desc())
-        .limit(MOST)
+        .limit(MOST_COUNTED)
     )
     sessions = Counter[tuple[str, ...]]()
     steps = 0
@@ -205,8 +204,7 @@ def _sessions(now: datetime) -> Iterator[Measure]:
 
 
 def _count(table: Any, which: Any) -> int:
-    counted: int = table.select().where(which).limit(MOST).count()
-    return counted
+    return count_rows(table.select().where(which))
 
 
 def _overdue(table: Any, which: Any, now: datetime) -> float:

@@ -13,6 +13,7 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.services.gates.receipts import WayIn, mark_as_same_money
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.pages import count_rows
 from ussd_server.services.processing.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
 from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime
@@ -23,8 +24,6 @@ from ussd_server.services.transactions.messages import SUCCESSFUL, ChangeDetail,
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
-
-_MOST_COUNTED = 10_000
 
 
 class ReviewService:
@@ -59,7 +58,7 @@ class ReviewService:
     def count(self, context: RequestContext) -> int:
         """How many reviews are open, 10,000 at most."""
         context.require_operator()
-        return int(Transaction.select(Transaction.id).where(IN_REVIEW).limit(_MOST_COUNTED).count())
+        return count_rows(Transaction.select(Transaction.id).where(IN_REVIEW))
 
     def show(self, id_or_reference: str, context: RequestContext, client_id: str | None = None) -> ReviewHistory:
         """Any transaction of any client, or of one, with its status history.

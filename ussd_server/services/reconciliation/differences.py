@@ -15,7 +15,7 @@ from ussd_server.models.statements import (
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_reason, require_two_people
-from ussd_server.services.pages import find_by_id, page_of
+from ussd_server.services.pages import count_rows, find_by_id, page_of
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.review import ReviewService
 from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
@@ -31,8 +31,6 @@ from ussd_server.services.transactions.messages import SUCCESSFUL
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page, view_of_row
-
-_MOST_COUNTED = 10_000
 
 
 class DifferenceService:
@@ -52,7 +50,7 @@ class DifferenceService:
     def count(self, context: RequestContext) -> int:
         """How many differences are open, 10,000 at most."""
         context.require_operator()
-        return int(_open().limit(_MOST_COUNTED).count())
+        return count_rows(_open())
 
     def show(self, difference_id: str, context: RequestContext) -> DifferenceView:
         """One difference. Raises NOT_FOUND."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 from ussd_server.context import RequestContext
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.pages import matching, page_of
+from ussd_server.services.pages import count_rows, matching, page_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
 from ussd_server.services.ussd.endings import IS_ACTIVE, view_of, view_with_transcript
@@ -25,8 +25,6 @@ from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id_floor
 from ussd_server.wire import Page
-
-_MOST_COUNTED = 10_000
 
 
 class UssdService:
@@ -110,8 +108,7 @@ class UssdService:
         context.require("ussd:read")
         now = self._clock.now()
         is_recent = (UssdSession.client_id == context.client_id) & (UssdSession.id >= new_id_floor(now - self._life))
-        rows = UssdSession.select(UssdSession.id).where(is_recent, IS_ACTIVE, UssdSession.expires_at > now)
-        return int(rows.limit(_MOST_COUNTED).count())
+        return count_rows(UssdSession.select(UssdSession.id).where(is_recent, IS_ACTIVE, UssdSession.expires_at > now))
 
     def end(self, session_id: str, context: RequestContext) -> SessionView:
         """End an active session. Raises SESSION_NOT_FOUND for any other."""

@@ -26,6 +26,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
 from ussd_server.services.leases import end_lease, is_due, still_leased
+from ussd_server.services.pages import count_rows
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.events import find_event, payloads_of
 from ussd_server.services.webhooks.messages import DeliveryAttemptView, DeliveryStatus, SentEvent, WebhookHealth
@@ -37,7 +38,6 @@ log = Logger(__name__)
 
 _CLAIM_LOCK = 7_256_256_167
 _ANSWER_BYTES = 1024
-_MOST_COUNTED = 10_000
 _PATIENCE = timedelta(days=5)
 
 _SILENT_FOR_LONG = "Nothing was taken there for five days"
@@ -205,9 +205,7 @@ def _due_heads(webhook: Webhook, now: datetime, limit: int) -> Any:
 
 def count_unreadable() -> int:
     """Return how many deliveries wait for a worker of a newer version; counted up to 10,000."""
-    waiting = Delivery.select(Delivery.id).where(Delivery.status == DeliveryStatus.WAITING, _is_unreadable())
-    counted: int = waiting.limit(_MOST_COUNTED).count()
-    return counted
+    return count_rows(Delivery.select(Delivery.id).where(Delivery.status == DeliveryStatus.WAITING, _is_unreadable()))
 
 
 def _is_unreadable() -> Any:
