@@ -68,13 +68,11 @@ class PaymentProcessor:
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
-        self._heartbeat, self._within_rate = runtime.heartbeat, runtime.within_rate
+        self._within_rate, self._count_call = runtime.within_rate, runtime.heartbeat.count_call
         self._at_kill_point = runtime.at_kill_point
         self._gate, self._receipts = SendingGate(runtime), ReceiptWriter(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
-        self._count_call = runtime.heartbeat.count_call
-        self._is_held = runtime.settings.hold_money
-        self._workers_know_forms = CachedValue(self._heartbeat.every_worker_knows_forms, _REFRESH_SECONDS, False)
+        self._workers_know_forms = CachedValue(runtime.heartbeat.every_worker_knows_forms, _REFRESH_SECONDS, False)
         self._paused_until: dict[str, datetime] = {}
 
     def claim(self, limit: int) -> list[Transaction]:
@@ -117,7 +115,8 @@ class PaymentProcessor:
             if fault is not None and _was_never_sent(row):
                 self._cancel(row, fault)
                 return
-            # One that the provider never received is not sent again either; it is queried until operators decide.
+            # A payment that its provider did not find is not sent again either, if the gate refuses it now: it is
+            # queried until operators decide.
             is_sent = fault is None and _may_be_sent(row)
             if is_sent:
                 self._mark_asked(row)
@@ -146,7 +145,7 @@ class PaymentProcessor:
         fail(row, FailureCode.CANCELLED, Source.SUBMIT, now, ChangeDetail(note=fault), check_at)
 
     def _mark_asked(self, row: Transaction) -> None:
-        """Record that the payment is sent once the unit of work is committed. The row is locked."""
+        """Record that the payment is about to be sent, before it is. The row is locked."""
         now = self._clock.now()
         row.asked_at = row.updated_at = now
         if row.ask_attempts == 0 and self._sends_plain(row):
