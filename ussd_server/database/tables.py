@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -91,6 +91,12 @@ class Table(Model):
         for name, value in columns.items():
             setattr(self, name, value)
         self.save(only=list(columns))
+
+    @classmethod
+    def put(cls, key: Mapping[str, Any], columns: Mapping[str, Any]) -> None:
+        """Insert a row, or set these columns of the row that has the key, which is unique."""
+        conflict_target = [getattr(cls, name) for name in key]
+        cls.insert(**key, **columns).on_conflict(conflict_target=conflict_target, update=columns).execute()
 
 
 Row = TypeVar("Row", bound=Table)

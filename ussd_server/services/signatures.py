@@ -189,10 +189,7 @@ class SignatureService:
 
 
 def _sign(vault: Vault, name: str, content: bytes) -> None:
-    digest = vault.keyed_digest(_bound(name, content))
-    RowSignature.insert(id=name, digest=digest).on_conflict(
-        conflict_target=[RowSignature.id], preserve=[RowSignature.digest]
-    ).execute()
+    RowSignature.put({"id": name}, {"digest": vault.keyed_digest(_bound(name, content))})
 
 
 def _true_names(vault: Vault | None, contents: dict[str, bytes]) -> set[str]:

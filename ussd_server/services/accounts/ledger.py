@@ -316,9 +316,7 @@ def set_fee(fee: FeeTerms, context: RequestContext, now: datetime) -> FeeTerms:
     parts = {"fixed_cents": fee.fixed_cents, "share_basis_points": fee.share_basis_points}
     try:
         with unit_of_work():
-            Fee.insert(client_id=fee.client_id, type=fee.type, **parts).on_conflict(
-                conflict_target=[Fee.client_id, Fee.type], update=parts
-            ).execute()
+            Fee.put({"client_id": fee.client_id, "type": fee.type}, parts)
             write_audit_event(
                 "fee.agreed",
                 context,

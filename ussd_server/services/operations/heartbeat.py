@@ -68,8 +68,7 @@ class Heartbeat:
         }
         self._started_at = self._started_at or now
         heartbeat = {"started_at": self._started_at, "seen_at": now, "measures": measures, "is_taken_over": False}
-        shown = WorkerHeartbeat.insert(id=self._leases.worker_id, **heartbeat)
-        shown.on_conflict(conflict_target=[WorkerHeartbeat.id], update=heartbeat).execute()
+        WorkerHeartbeat.put({"id": self._leases.worker_id}, heartbeat)
         WorkerHeartbeat.delete().where(WorkerHeartbeat.seen_at < now - _KEPT).execute()
         self._beat_at = now
         return now

@@ -103,10 +103,7 @@ class ApprovalRuleService:
             updated_at=now,
         )
         row.digest = self._digests.of_rules(row)
-        values = {name: value for name, value in row.__data__.items() if name != "id"}
-        ApprovalRules.insert(id=row.id, **values).on_conflict(
-            conflict_target=[ApprovalRules.id], update=values
-        ).execute()
+        ApprovalRules.put({"id": row.id}, {name: value for name, value in row.__data__.items() if name != "id"})
         return now
 
 

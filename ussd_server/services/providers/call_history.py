@@ -165,9 +165,7 @@ class CallHistory:
                 "took": {str(step): count for step, count in sums.took.items()},
             }
             key = {"began_at": began_at, "provider": provider, "worker_id": self._worker_id}
-            written = ProviderCalls.insert(**key, **counts)
-            columns = [ProviderCalls.began_at, ProviderCalls.provider, ProviderCalls.worker_id]
-            written.on_conflict(conflict_target=columns, update=counts).execute()
+            ProviderCalls.put(key, counts)
         ProviderCalls.delete().where(
             ProviderCalls.began_at < self._clock.now() - timedelta(days=CALLS_KEPT_DAYS)
         ).execute()

@@ -51,8 +51,7 @@ class ProviderSwitches:
         now = self._clock.now()
         state = {"is_off": request.is_off, "reason": request.reason.strip(), "changed_at": now}
         with unit_of_work():
-            written = ProviderSwitch.insert(provider=request.provider, **state)
-            written.on_conflict(conflict_target=[ProviderSwitch.provider], update=state).execute()
+            ProviderSwitch.put({"provider": request.provider}, state)
             action = "provider.switched_off" if request.is_off else "provider.switched_on"
             write_audit_event(
                 action, context, now, client_id=None, object_id=request.provider, reason=str(state["reason"])

@@ -39,9 +39,7 @@ class SubscriberNames:
         registration = provider.look_up(phone_number, timeout_seconds)
         if registration.is_registered is not None:
             answer = {"name": registration.name, "asked_at": self._clock.now()}
-            kept = SubscriberName.insert(provider=provider.name, phone_number=phone_number, **answer)
-            key = [SubscriberName.provider, SubscriberName.phone_number]
-            kept.on_conflict(conflict_target=key, update=answer).execute()
+            SubscriberName.put({"provider": provider.name, "phone_number": phone_number}, answer)
         return registration
 
     def read(self, phone_number: str, timeout_seconds: float) -> str | None:

@@ -64,9 +64,7 @@ class ReceiptService:
         with unit_of_work():
             for kind, texts in request.receipts.items():
                 if texts:
-                    written = Receipt.insert(client_id=context.client_id, type=kind, texts=dict(texts))
-                    whose = [Receipt.client_id, Receipt.type]
-                    written.on_conflict(conflict_target=whose, update={"texts": dict(texts)}).execute()
+                    Receipt.put({"client_id": context.client_id, "type": kind}, {"texts": dict(texts)})
                 else:
                     Receipt.delete().where(Receipt.client_id == context.client_id, Receipt.type == kind).execute()
             write_audit_event("receipts.changed", context, now, client_id=context.client_id)

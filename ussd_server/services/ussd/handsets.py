@@ -111,12 +111,8 @@ class HandsetService:
     def _begin(self, call: HandsetCall, context: RequestContext) -> None:
         with unit_of_work():
             if call.language is not None and call.language in _languages(call.service_code):
-                SubscriberLanguage.insert(
-                    client_id=context.client_id, phone_number=call.phone_number, language=call.language
-                ).on_conflict(
-                    conflict_target=(SubscriberLanguage.client_id, SubscriberLanguage.phone_number),
-                    preserve=(SubscriberLanguage.language,),
-                ).execute()
+                key = {"client_id": context.client_id, "phone_number": call.phone_number}
+                SubscriberLanguage.put(key, {"language": call.language})
             write_audit_event(
                 "phone.dialled",
                 context,

@@ -81,10 +81,6 @@ def _last_check(row: Examination) -> LastCheck:
 
 
 def _keep(kind: str, result: Mapping[str, Any], now: datetime, operator: str | None) -> None:
+    columns = {"ended_at": now, "machine": socket.gethostname(), "operator": operator, "result": result}
     with unit_of_work():
-        Examination.insert(
-            kind=kind, ended_at=now, machine=socket.gethostname(), operator=operator, result=result
-        ).on_conflict(
-            conflict_target=[Examination.kind],
-            preserve=[Examination.ended_at, Examination.machine, Examination.operator, Examination.result],
-        ).execute()
+        Examination.put({"kind": kind}, columns)
