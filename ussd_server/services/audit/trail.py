@@ -29,7 +29,7 @@ from ussd_server.values import is_id, new_id
 from ussd_server.wire import Page, view_of_row
 
 # The same text as in the partial index: parameters would hide it from the planner.
-_BY_OPERATORS = SQL("(actor = 'operator' OR client_id IS NULL)")
+_BY_OPERATORS = "(actor = 'operator' OR client_id IS NULL)"
 # Reads one entry of the index for each action, however many events have it.
 _ACTIONS = """WITH RECURSIVE found(action) AS (
     SELECT min(action) FROM audit_events WHERE {which}
@@ -94,12 +94,7 @@ class AuditedAction(NamedTuple):
 
 def action_at(action: str, client_id: str, object_id: str, at: datetime) -> AuditedAction | None:
     """What was done to an object at a moment; None if the audit trail does not have it."""
-    rows = (
-        AuditEvent.select(AuditEvent, User.email)
-        .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
-        .where(AuditEvent.client_id == client_id)
-    )
-    for event in of_period(rows, AuditEvent, at, at + _PRECISION):
+    for event in of_period(_events_of(client_id), AuditEvent, at, at + _PRECISION):
         if (event.action, event.object_id) == (action, object_id):
             return AuditedAction(event.actor, event.user.email if event.user_id else None, event.reason)
     return None
@@ -112,19 +107,13 @@ class AuditService:
     def list(self, request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""
         context.require("audit_events:read", NOT_PERMITTED)
-        rows = (
-            AuditEvent.select(AuditEvent, User.email)
-            .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
-            .where(AuditEvent.client_id == context.client_id)
-        )
-        rows = matching(rows, request, AuditEvent.user_id, AuditEvent.action)
+        rows = matching(_events_of(context.client_id), request, AuditEvent.user_id, AuditEvent.action)
         return page_of(rows, AuditEvent, request, self._tokens, _views_with_emails, self._replica)
 
     def actions(self, context: RequestContext) -> tuple[str, ...]:
         """The actions in the client's audit trail; for operators, those of operators."""
         if context.caller.kind is CallerKind.OPERATOR:
-            which = "(actor = 'operator' OR client_id IS NULL)"
-            actions = run_query(_ACTIONS.format(which=which))
+            actions = run_query(_ACTIONS.format(which=_BY_OPERATORS))
         else:
             context.require("audit_events:read", NOT_PERMITTED)
             actions = run_query(_ACTIONS.format(which="client_id = :client_id"), client_id=context.client_id)
@@ -136,9 +125,16 @@ class AuditService:
         INVALID_REQUEST for a cursor that is not of this list.
         """
         context.require_operator()
-        which = _BY_OPERATORS if request.operator is None else AuditEvent.operator == request.operator
+        which = SQL(_BY_OPERATORS) if request.operator is None else AuditEvent.operator == request.operator
         rows = matching(AuditEvent.select().where(which), request, AuditEvent.action)
         return page_of(rows, AuditEvent, request, self._tokens, _views_with_clients)
+
+
+def _events_of(client_id: str) -> Any:
+    """The events of a client, each with its `user` where a person of the client acted."""
+    events = AuditEvent.select(AuditEvent, User.email)
+    events = events.left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
+    return events.where(AuditEvent.client_id == client_id)
 
 
 def _views_with_emails(rows: Sequence[Any]) -> tuple[AuditEventView, ...]:

@@ -39,6 +39,7 @@ from ussd_server.values import new_id
 MAX_MENUS = 200
 # Lines of one version times lines of the other. A comparison may take a second for it: its time grows with the square.
 _MOST_COMPARED = 4000 * 4000
+# The width proof counts twenty characters for a service code.
 _SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 

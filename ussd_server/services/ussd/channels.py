@@ -26,10 +26,9 @@ from ussd_server.wire import view_of_row
 
 log = Logger(__name__)
 
-# The width proof counts twenty characters for a service code.
 _LONGEST_SECRET = 128
 _SMPP = "smpp"
-# `list` alone reads them.
+# Of another table, which `list` alone reads.
 _OF_SMPP = {"smpp_url": None, "binds": ()}
 _OPTIONS = ("cumulative", "transliterates", "septets", "ucs2")
 
