@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 from peewee import chunked
@@ -264,10 +264,6 @@ def _remove(statement: ProviderStatement) -> None:
     _set_state(statement, StatementState.REMOVED)
 
 
-def _places_of(statement_id: str) -> Any:
-    return DifferenceInStatement.select().where(DifferenceInStatement.statement_id == statement_id)
-
-
 def _has_rows(statement_id: str) -> bool:
     tables = (DifferenceInStatement, *_LINE_TABLES)
     return any(table.select().where(table.statement_id == statement_id).exists() for table in tables)
@@ -275,7 +271,8 @@ def _has_rows(statement_id: str) -> bool:
 
 def _remove_some(statement_id: str) -> int:
     """Remove some places of a removed statement, and the differences that have no other place; its lines at the end."""
-    rows = list(_places_of(statement_id).order_by(DifferenceInStatement.id).limit(_ROWS))
+    places = DifferenceInStatement.select().where(DifferenceInStatement.statement_id == statement_id)
+    rows = list(places.order_by(DifferenceInStatement.id).limit(_ROWS))
     ids = {row.difference_id for row in rows}
     DifferenceInStatement.delete().where(DifferenceInStatement.id.in_([row.id for row in rows])).execute()
     others = DifferenceInStatement.select().where(DifferenceInStatement.difference_id.in_(ids))

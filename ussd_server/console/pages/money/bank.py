@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import date
 from typing import Any
 
 from flask import Response, render_template, request
@@ -115,7 +114,8 @@ def _account_page(context: RequestContext, error: ServiceError | None = None) ->
 
 
 def _settlements_page(context: RequestContext, error: ServiceError | None = None) -> Response:
-    day, due = _day(), list[DueSettlement]()
+    day = forms.date_of(request.args.get("date", ""))
+    due: list[DueSettlement] = []
     try:
         due += services().bank_settlements.due(day, context)
     except ServiceError as refusal:
@@ -133,7 +133,3 @@ def _settlements_page(context: RequestContext, error: ServiceError | None = None
         "console/bank/settlements.html", table, due=due, day=day, waiting=waiting, waits=waits, error=error
     )
     return forms.refused(page, error) if error else page
-
-
-def _day() -> date | None:
-    return forms.date_of(request.args.get("date", ""))
