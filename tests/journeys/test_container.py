@@ -21,7 +21,7 @@ import yaml
 from testbed.ports import free_port
 from testbed.postgres import create_database, drop_database
 from tests.support.eventually import eventually
-from tests.support.real_service.installation import install_into
+from tests.support.real_service.installation import copy_into
 
 _REPOSITORY = Path(__file__).parents[2]
 _MANIFESTS = sorted((_REPOSITORY / "deploy" / "kubernetes").glob("*.yaml"))
@@ -53,10 +53,10 @@ def containers() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def image(tmp_path_factory: pytest.TempPathFactory, installation: Path) -> Iterator[Path]:
     """The programs of the image, in a read-only tree."""
     folder = tmp_path_factory.mktemp("image")
-    python = install_into(folder)
+    python = copy_into(folder, installation)
     shutil.copy(_REPOSITORY / "deploy" / "container-start", python.with_name("container-start"))
     # The libraries are those of the tests, and so are their own programs.
     gunicorn = python.with_name("gunicorn")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.real_service.installation import install_into
+from tests.support.real_service.installation import copy_into
 from tests.support.real_service.service import Service, descendants
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install_into(tmp_path_factory.mktemp("installed"))
+def python(tmp_path_factory: pytest.TempPathFactory, installation: Path) -> Path:
+    return copy_into(tmp_path_factory.mktemp("installed"), installation)
 
 
 @pytest.fixture(scope="module")

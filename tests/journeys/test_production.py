@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.outbound.certificates import Authority
 from tests.support.eventually import eventually
 from tests.support.real_service.deployment import Installed, install
 from tests.support.real_service.edge import HOST
-from tests.support.real_service.installation import install_into
+from tests.support.real_service.installation import copy_into
 from tests.support.stand_ins import (
     StandInProcess,
     airtel_settings,
@@ -56,7 +57,7 @@ class Production:
 
 
 @pytest.fixture(scope="module")
-def production(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> Iterator[Production]:
+def production(tmp_path_factory: pytest.TempPathFactory, installation: Path, postgres_url: str) -> Iterator[Production]:
     folder, authority, airtel_port = tmp_path_factory.mktemp("production"), Authority(), free_port()
     authority.certify(folder / "provider.pem", "127.0.0.1")
     (folder / "providers.pem").write_text(authority.pem)
@@ -71,7 +72,7 @@ def production(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> I
         **mtn_settings(mtn.base_url),
         **airtel_settings(f"https://127.0.0.1:{airtel_port}"),
     }
-    with install(folder, database_url, python=install_into(folder), **settings) as installed:
+    with install(folder, database_url, python=copy_into(folder, installation), **settings) as installed:
         addresses = {each["provider"]: each["url"] for each in installed.deployment.command("callbacks")["items"]}
         options += ["--callback-url", addresses["airtel"]]
         airtel = start_airtel(*options, port=airtel_port, tls=authority.trust())

@@ -13,9 +13,9 @@ _REPOSITORY = Path(__file__).parents[3]
 _SOURCES = ("README.md", "pyproject.toml", "schemas", "setup.cfg", "setup.py", "simulators", "ussd_server", "wsgi.py")
 
 
-def install_into(folder: Path) -> Path:
-    """Install the service into a fresh virtual environment in `folder`, with this one's libraries; give its Python."""
-    sources, environment = folder / "sources", folder / "environment"
+def install_into(environment: Path) -> None:
+    """Install the service into a fresh virtual environment, with this one's libraries."""
+    sources = environment.with_name("sources")
     sources.mkdir()
     for name in _SOURCES:
         found = _REPOSITORY / name
@@ -28,6 +28,15 @@ def install_into(folder: Path) -> Path:
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
     pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
     # Compiled once, and not by each of its processes, whatever this environment's pip does.
-    subprocess.run([*pip, "install", "--no-deps", "--compile", sources], check=True, cwd=folder)
+    subprocess.run([*pip, "install", "--no-deps", "--compile", sources], check=True, cwd=environment.parent)
     shutil.rmtree(sources)
-    return python
+
+
+def copy_into(folder: Path, installation: Path) -> Path:
+    """Copy a virtual environment into `folder`, for a test to run and to change; give its Python."""
+    environment = folder / "environment"
+    shutil.copytree(installation, environment, symlinks=True)
+    # A program names its Python in the first line.
+    program = environment / "bin" / "ussd-server"
+    program.write_text(program.read_text().replace(str(installation), str(environment)))
+    return environment / "bin" / "python"
