@@ -176,6 +176,23 @@ def test_conditions_of_a_caller_change_no_refusal(edge: Edge) -> None:
         assert_refused(raw(edge, line("/metrics", headers=f"{condition}\r\n")), 404, "NOT_FOUND")
 
 
+@pytest.mark.parametrize(("target", "status"), [("/metrics", 404), ("//balance", 404), (HANGING, 200)])
+def test_what_nginx_answers_by_itself_ends_the_connection(edge: Edge, target: str, status: int) -> None:
+    # Otherwise nginx answers a thousand requests sent behind each other before it reads another connection.
+    assert statuses_of(edge, [line(target)] * 50) == [status]
+
+
+def test_the_answer_of_a_machine_keeps_the_connection(edge: Edge) -> None:
+    assert statuses_of(edge, [line("/api/balance")] * 50) == [200] * 50
+
+
+def test_requests_sent_behind_each_other_over_plain_http_get_one_answer(edge: Edge) -> None:
+    request = line("/").replace(b"Connection: close\r\n", b"")
+    with socket.create_connection(("127.0.0.1", edge.http_port), timeout=60) as connection:
+        connection.sendall(request * 50)
+        assert connection.makefile("rb").read().count(b"HTTP/1.1 400") == 1
+
+
 def test_plain_http_is_refused_in_json_whatever_is_asked(edge: Edge) -> None:
     for request in (
         line("/"),

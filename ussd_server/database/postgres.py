@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import lru_cache
 from heapq import heappop
-from threading import Lock
 from typing import Any
 
 import orjson
@@ -140,32 +139,38 @@ class PostgresPool(LendingPool, PooledPostgresqlDatabase):  # type: ignore[misc]
             raise
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        self._making = Lock()
+        self._is_making = False
         # Peewee locks the connection state here, but each thread has its own.
         super().__init__(*given, thread_safe=False, **named)
         self._state = _ConnectionLocal()
 
     def _connect(self) -> Any:
-        if (idle := self._take_idle()) is not None:
-            return idle
-        with self._making:
-            with self._pool_lock:
+        with self._pool_available:
+            # A thread that waits while another one connects takes what is returned meanwhile.
+            while True:
                 if (idle := self._take_idle()) is not None:
                     return idle
                 if len(self._in_use) >= self._max_connections:
                     raise MaxConnectionsExceeded("all connections are in use")
+                if not self._is_making:
+                    break
+                self._pool_available.wait(_LOOK_AGAIN_SECONDS)
+            self._is_making = True
+        try:
             connection = super(PooledDatabase, self)._connect()
-            with self._pool_lock:
-                self._in_use[id(connection)] = PoolConnection(time.time(), connection, time.time())
+            self._in_use[id(connection)] = PoolConnection(time.time(), connection, time.time())
+        finally:
+            with self._pool_available:
+                self._is_making = False
+                self._pool_available.notify()
         return connection
 
     def _take_idle(self) -> Any:
-        with self._pool_lock:
-            while self._connections:
-                made_at, _, connection = heappop(self._connections)
-                if connection.is_usable():
-                    self._in_use[id(connection)] = PoolConnection(made_at, connection, time.time())
-                    return connection
+        while self._connections:
+            made_at, _, connection = heappop(self._connections)
+            if connection.is_usable():
+                self._in_use[id(connection)] = PoolConnection(made_at, connection, time.time())
+                return connection
         return None
 
     def _can_reuse(self, conn: Any) -> bool:

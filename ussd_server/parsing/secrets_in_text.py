@@ -7,8 +7,11 @@ import re
 STARS = "********"
 _LONGEST_NAME = 40
 
-# Our own secrets, those of webhooks, JWTs and their beginnings, and what follows "Bearer" in a header.
-_SECRET = re.compile(r"(?:ussdsk_|whsec_)[\w+/=-]*|\beyJ[\w-]{8,}(?:\.[\w-]*){0,4}|(?<=\b[Bb]earer )[\w.~+/=-]{8,}")
+# Our own secrets, those of webhooks, JWTs and their beginnings, what we sign for refreshes, links and sessions (a list
+# begins with `WyI`, a packed object with `.eJ`), and what follows "Bearer" in a header.
+_SECRET = re.compile(
+    r"(?:ussdsk_|whsec_)[\w+/=-]*|(?:\beyJ|\bWyI|\.eJ)[\w-]{8,}(?:\.[\w-]*){0,4}|(?<=\b[Bb]earer )[\w.~+/=-]{8,}"
+)
 _CARD_NUMBER = re.compile(r"(?<![\w-])[0-9](?:[ -]?[0-9]){12,18}(?![\w-])", re.ASCII)
 _SEPARATORS = str.maketrans("", "", " -")
 _ADDRESS = re.compile(r"(?i)\b([a-z][a-z0-9+]{1,9}://)(?:[^\s/?#@]*@)?([^\s/?#@\"'<>]*)[^\s\"'<>]*")

@@ -68,10 +68,10 @@ def unsafe(settings: Settings) -> list[str]:
     problems = []
     if "USSD_SECRETS_FILE" not in os.environ:
         problems.append(
-            "USSD_SECRETS_FILE: production needs secrets of its own; make them with `ussd-server secrets create`"
+            "USSD_SECRETS_FILE: production needs secrets of its own; make them with `ussd-server secrets create FILE`"
         )
     elif not settings.secrets_file.is_file():
-        problems.append("USSD_SECRETS_FILE: there is no such file; make it with `ussd-server secrets create`")
+        problems.append("USSD_SECRETS_FILE: there is no such file; make it with `ussd-server secrets create FILE`")
     elif not is_private(settings.secrets_file):
         problems.append("USSD_SECRETS_FILE: others can read this file; take their rights away with chmod 600")
     if settings.allow_private_addresses:

@@ -125,6 +125,8 @@ def test_a_long_body_is_cut_after_its_secrets_were_hidden(caller: Caller) -> Non
 
 SECRET = "ussdsk_" + "aB3" * 16 + "Z"
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+REFRESH = "WyIwMWEyMTkwMi05OWU4LTc1ZmQtODA3My01MTIwMGM4NmFhZTAiLDBd.7KoMrK-ZG-Iuq187JYi7ZBzeVPtmRQRknWMqivqHIkY"
+SESSION = ".eJwlzjEOwjAMAMC_ZGZw7MRO-pkqtmPBVKmJv4N4wd3nZ9v7PPJ-7vN.awhzGw.4RiNtg9Hxp1ao-wtjpoHKxKU9TllPGLFuag4yysEstI"
 NAMES = (
     "mpin", "pin_code", "pinCode", "newPin", "otp", "passcode", "api_key", "api-secret", "x-api-key", "accessToken",
     "secretKey", "card_number", "cvv", "pin ", "PIN", "password", "passwd", "pwd", "secret", "token", "authorization",
@@ -143,6 +145,8 @@ LOOKS = (
     SECRET,
     f"whsec_{'aB3+' * 8}",
     TOKEN,
+    REFRESH,
+    SESSION,
     f"Bearer {SECRET}",
     "Bearer abcdef123456789",
     "4111 1111 1111 1111",

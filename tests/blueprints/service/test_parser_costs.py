@@ -6,7 +6,10 @@ Run with `-s`, the tests print the table of `docs/RELIABILITY.md`.
 from __future__ import annotations
 
 import json
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -23,11 +26,15 @@ from tests.support.program import Program
 from tests.support.shop import Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services
+from ussd_server.providers.registry import PACKAGES
+from ussd_server.services.reconciliation.statement_lines import StatementReader
+from ussd_server.spreadsheets.rows import SpreadsheetError
 
 SIZE = 64 * 1024
 FILE_SIZE = 2 * 1024 * 1024 - 64
 LONGEST_STRETCH_MS = 15
 QUERY_SIZE = HEADER_SIZE = 4000
+STATEMENT_HEADINGS = "Id,External id,Date,Status,Type,From,Amount,Currency\n"
 ROW = {"phone_number": "+256770000000", "amount": 500}
 # What each costs does not depend on the database.
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)]
@@ -58,6 +65,17 @@ def test_json_of_a_provider_that_asks_about_a_code(app: Flask, services: Service
     check("JSON, `…/incoming/{secret}/notify`", Endpoint(app, f"{paths.path}/notify"), *json_of(SIZE))
 
 
+def test_reports_of_a_provider(app: Flask, services: Services) -> None:
+    path = services.runtime.tokens.callback_path("sandbox")
+    check("JSON, `/callbacks/{provider}/{secret}`", Endpoint(app, path), *json_of(SIZE))
+    check(
+        "Form, the same",
+        Endpoint(app, path, worst_inputs.FORM),
+        worst_inputs.plain_form(SIZE),
+        worst_inputs.form_bodies(SIZE),
+    )
+
+
 @pytest.mark.parametrize("path", ["/api/transactions", "/api/webhooks", "/api/ussd/sessions", "/api/messages"])
 def test_json_of_a_key(app: Flask, services: Services, web: FlaskClient, path: str) -> None:
     def call(body: bytes) -> float:
@@ -82,6 +100,31 @@ def test_menus_in_yaml(app: Flask, services: Services, web: FlaskClient) -> None
     )
 
 
+def test_menus_in_json(app: Flask, services: Services, web: FlaskClient) -> None:
+    def call(body: bytes) -> float:
+        return Endpoint(app, "/api/menus/m/check", headers=Program(services, web).headers).call(body)
+
+    node = {"type": "screen", "text": "Pay the school fees", "options": [{"label": "Pay", "goto": "n0"}]}
+    plain = json.dumps({"start": "n0", "nodes": {f"n{number}": node for number in range(560)}}).encode()
+    bodies = ((name, partial(call, body)) for name, body in worst_inputs.json_bodies(len(plain)))
+    report("JSON, a menu", *worst_ratio(partial(call, plain), bodies))
+
+
+@pytest.mark.parametrize(
+    "field", ["transactions?cursor", "transactions?from", "search?q", "statements?from", "subscribers?phone_number"]
+)
+def test_fields_of_queries_of_a_key(app: Flask, services: Services, web: FlaskClient, field: str) -> None:
+    path, _, name = field.partition("?")
+
+    def call(value: str) -> float:
+        headers = Program(services, web).headers
+        return Endpoint(app, f"/api/{path}", headers=headers, method="GET", query=f"{name}={value}").call()
+
+    units = ("1", "%25", "%E9", "-", ":", ",", "%2B2567", "_", "eyJ.", "2026-01-01T", "%00", "%F0%9F%98%80", "+")
+    values = [(unit, partial(call, unit * (QUERY_SIZE // len(unit)))) for unit in units]
+    report(f"Query, `{field}`", *worst_ratio(partial(call, "a" * QUERY_SIZE), values))
+
+
 @pytest.mark.parametrize("path", ["/console/sign-in", "/console/payouts/new"])
 def test_forms_of_the_console(app: Flask, path: str) -> None:
     form = Endpoint(app, path, worst_inputs.FORM)
@@ -94,6 +137,8 @@ def test_steps_of_gateways(app: Flask, shop: Shop) -> None:
     size = 16 * 1024
     form = Endpoint(app, shop.channel.gateway_path, worst_inputs.FORM)
     check("Form, a gateway", form, worst_inputs.plain_form(size), worst_inputs.form_bodies(size))
+    for adapter in ("json", "hubtel", "nalo"):
+        check(f"JSON, the gateway {adapter}", Endpoint(app, shop.channel_of(adapter)), *json_of(size))
 
 
 @pytest.mark.parametrize("path", ["/console/sign-in", "/api/openapi.json", "/api/clients/audit-events"])
@@ -114,6 +159,9 @@ def test_queries_and_headers(app: Flask, path: str) -> None:
         "traceparent",
         "Origin",
         "Range",
+        "If-None-Match",
+        "If-Modified-Since",
+        "Accept-Encoding",
     ):
         headers = [
             (unit, partial(endpoint.call, headers={header: (unit * HEADER_SIZE)[:HEADER_SIZE]}))
@@ -193,6 +241,27 @@ def files() -> Iterator[tuple[str, bytes]]:
     }  # fmt: skip
     for name, unit in units.items():
         yield name, (heading + unit * (FILE_SIZE // len(unit)))[:FILE_SIZE]
+
+
+@pytest.mark.usefixtures("services")
+def test_statements_of_a_provider() -> None:
+    (known,) = (package.statement for package in PACKAGES if package.name == "mtn")
+    assert known
+    line = "31,,2026-11-20 09:05:10,Successful,Payment,256770000101,5000,UGX\n"
+
+    def call(unit: str) -> float:
+        file = BytesIO((STATEMENT_HEADINGS + unit * (256 * 1024 // len(unit))).encode())
+        began = time.thread_time()
+        with suppress(SpreadsheetError):
+            deque(StatementReader(known, "UGX", {}).lines(file), maxlen=0)
+        return (time.thread_time() - began) * 1000
+
+    units = [
+        ",,,,,,,\n", "a,,,,,,,\n", "1\n", '"a""b",', '",\n', " " * 990 + ",,,,,,,\n",
+        line.replace("5000", '"5,000.00"'),
+        line.replace("2026-11-20 09:05:10", "20/11/2026 09:05"), "3,,2026-11-20,Successful,Payment,1,1,UGX\n",
+    ]  # fmt: skip
+    report("a statement", *worst_ratio(partial(call, line), [(repr(unit[:30]), partial(call, unit)) for unit in units]))
 
 
 def rows(**more: object) -> bytes:

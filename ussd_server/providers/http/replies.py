@@ -20,6 +20,8 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, ProviderAnswer
 from ussd_server.values import is_id, with_hyphens
 
+# Commas and brackets, in texts too. Replies and reports of payments have some dozens.
+_MOST_MARKS = 500
 _MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)
 _NOT_IN_A_CODE = re.compile(r"[^A-Za-z0-9_ .-]+")
 _NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .-]+")
@@ -54,7 +56,9 @@ def read(exchange: HttpExchange) -> ProviderReply:
 
 
 def parse(body: bytes) -> Mapping[str, Any]:
-    """A JSON object, or an empty one for everything else that a body may be."""
+    """A JSON object, or an empty one for everything else that a body may be, also for one of very many values."""
+    if body.count(b",") + body.count(b"{") + body.count(b"[") > _MOST_MARKS:
+        return {}
     try:
         document = json.loads(body.decode("utf-8"), parse_float=Decimal, parse_constant=str)
     except (ValueError, ArithmeticError, RecursionError):
