@@ -14,7 +14,6 @@ from ussd_server import threads
 from ussd_server.bootstrap import Services
 from ussd_server.services.payouts.messages import CreatePayout
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import let_others_run
 
 
 @pytest.fixture
