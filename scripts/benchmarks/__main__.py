@@ -92,7 +92,7 @@ def _interpreter() -> str:
 
 @bench.command()
 def check() -> None:
-    """Compare the processor time of hot calls with docs/performance.json, in about a minute.
+    """Compare the processor time of hot calls with docs/performance.json, in half a minute.
 
     Exit status 1: a call costs 30 % more than recorded, as a multiple of a bare answer's cost, in each of three tries.
     With more than five programs for each processor it must cost twice as much, because waits alone make calls dearer.
