@@ -46,9 +46,17 @@ gc.disable()
 
 pytest_plugins = ["tests.support.redis_fixtures", "tests.support.mail_server"]
 
+# Of the examples of a search, this many share: one is tried by day.
+_BY_DAY = 4
+_EXAMPLES = 100
 # No deadline: the time of an example depends on how busy the machine is. Every run tries the same examples.
 hypothesis.settings.register_profile(
-    "ours", deadline=None, database=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "ours",
+    max_examples=_EXAMPLES,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("ours")
 # On a busy machine Redis replies late. If it counted as away, a limit would start again in the middle of a test.
@@ -104,6 +112,13 @@ _TESTS = Path(__file__).parent
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a run ask for everything, as that of each night does."""
     parser.addoption("--everything", action="store_true", help="run all tests, on both databases, and all worlds")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Hypothesis try a quarter of its examples by day, as `tries` does."""
+    if not config.getoption("--everything"):
+        hypothesis.settings.register_profile("by day", hypothesis.settings.default, max_examples=_EXAMPLES // _BY_DAY)
+        hypothesis.settings.load_profile("by day")
 
 
 def _is_installed(program: str) -> bool:
@@ -190,7 +205,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def tries(request: pytest.FixtureRequest) -> Callable[[int], int]:
     """Gives how many examples of a search are tried: a quarter of them, and with `--everything` all."""
-    share = 1 if request.config.getoption("--everything") else 4
+    share = 1 if request.config.getoption("--everything") else _BY_DAY
     return lambda examples: examples // share
 
 

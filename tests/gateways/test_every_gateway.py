@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, quote_from_bytes, urlencode
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ussd_server.gateways import ADAPTERS
@@ -56,9 +56,7 @@ def calls_of(name: str) -> st.SearchStrategy[bytes]:
     return requests_like(gateway.request_of(CALL, cumulative=None), later, gateway.hang_up(CALL))
 
 
-fuzzed = settings(
-    max_examples=200, deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+fuzzed = settings(max_examples=2 * settings.default.max_examples)
 
 
 def test_each_gateway_has_its_own_name_and_africas_talking_also_at() -> None:

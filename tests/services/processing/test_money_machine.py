@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import string
 from collections import defaultdict
+from collections.abc import Callable
 
 import hypothesis
 import pytest
@@ -314,10 +315,12 @@ class MoneyMachine(RuleBasedStateMachine):
         return multiple() if isinstance(outcome, Code) else outcome
 
 
-def test_money_is_never_made_or_lost_in_any_order_of_events(services: Services, clock: MovableClock) -> None:
+def test_money_is_never_made_or_lost_in_any_order_of_events(
+    services: Services, clock: MovableClock, tries: Callable[[int], int]
+) -> None:
     # A failing example is reported as found: shrinking it takes minutes with real databases.
     bounds = hypothesis.settings(
-        max_examples=4,
+        max_examples=tries(8),
         stateful_step_count=50,
         deadline=None,
         database=None,

@@ -32,7 +32,7 @@ EVIL = (
 )  # fmt: skip
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 BOUNDED = settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=2 * settings.default.max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 EDITS = st.lists(
     st.tuples(st.floats(0, 1), st.integers(0, 12), st.one_of(st.sampled_from(EVIL), st.binary(max_size=6))),
@@ -101,7 +101,7 @@ CELLS = (
 
 
 @pytest.mark.parametrize("database_url", ["sqlite", "postgres"], indirect=True)
-@settings(BOUNDED, max_examples=100)
+@settings(BOUNDED, max_examples=settings.default.max_examples)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10), st.sampled_from(CELLS)), min_size=1, max_size=6))
 def test_any_cells_end_in_a_result_or_a_sentence(services: Services, cells: list[tuple[int, int, str]]) -> None:
     rows = [list(LINE) for _ in range(4)]
