@@ -29,7 +29,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.payouts.messages import ApprovePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CopyPayout
 from ussd_server.services.processing.outcomes import REVIEW_AMOUNT, REVIEW_ANOTHER
 from ussd_server.services.transactions.messages import CreateRefund, OperatorRefund
 from ussd_server.services.ussd.messages import BeginSession, EnterText
@@ -263,6 +263,22 @@ def test_a_payout_that_is_approved_a_third_time_after_the_loss_is_paid_once(town
     third = call_with_key(town.services, desk.maker, "payouts:*")
     town.services.api_keys.set_active(desk.second.caller.key_id, False, OPERATOR)
     town.services.payouts.approve(ApprovePayout(desk.payout.payout_id), third)
+    desk.send()
+    desk.assert_paid_once()
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_payout_that_was_sent_before_the_loss_is_paid_once_when_a_copy_of_it_is_sent(town: Town, copies: int) -> None:
+    desk = ApprovedTwice(town)
+    desk.approve_first()
+    with forgotten(town):
+        desk.send()
+    desk.services = town.services
+    payouts, latest = town.services.payouts, desk.payout
+    for place in range(copies):
+        payouts.cancel(CancelPayout(latest.payout_id), desk.maker)
+        latest = payouts.copy(CopyPayout(latest.payout_id, f"copy-{place}"), desk.maker).payout
+        payouts.approve(ApprovePayout(latest.payout_id), desk.approver)
     desk.send()
     desk.assert_paid_once()
 

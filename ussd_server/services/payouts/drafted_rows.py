@@ -19,7 +19,7 @@ from ussd_server.services.payouts.queue import queued_batch
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import Batch
 from ussd_server.services.transactions.makers import maker_of_payout
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionStatus, TransactionType
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import with_pauses
 
@@ -31,8 +31,8 @@ _NAMES_AT_ONCE = 500
 class DraftedRows:
     """Result of drafting: digest of all rows; for ready rows the transactions, and ids and fees by line number.
 
-    `names`: the provider references that rows have had in withdrawn reservations and keep, and for each the one that
-    takes its place there.
+    `names`: the provider references of cancelled rows that these rows have now, and for each the one that takes its
+    place there.
     """
 
     items_digest: str
@@ -63,7 +63,7 @@ def draft_rows(creator: TransactionCreator, payout: Payout, sender: RowSender, l
     creator.fees.forget(payout.client_id, TransactionType.DISBURSEMENT)
     items, made_by = validated_rows(payout.id), maker_of_payout(payout)
     drafted = DraftedRows(digest_of_items(items))
-    names = _first_names(creator, payout, items)
+    names = _earlier_names(creator, payout, items)
     for item in with_pauses(items):
         if not item.is_ready:
             continue
@@ -123,30 +123,35 @@ def _is_released(row: Transaction) -> bool:
     return row.failure_code == FailureCode.CANCELLED and row.leased_until is None and not is_reviewed
 
 
-def _first_names(creator: TransactionCreator, payout: Payout, items: Sequence[ValidatedRow]) -> dict[int, str]:
-    """The provider references that rows keep after a withdrawn reservation, by line.
+def _earlier_names(creator: TransactionCreator, payout: Payout, items: Sequence[ValidatedRow]) -> dict[int, str]:
+    """The provider references that rows have had in payouts and reservations that were cancelled unsent, by line.
 
     A database that lost commits does not know what has left: under the same name, the provider refuses a second
-    payment. A row that was found paid has another name; the gate does not send it.
+    payment. A row that was sent, or found paid, keeps its name; of what was paid, the gate sends nothing.
     """
-    if payout.reservation_number == 1:
-        return {}
-    lines = {
-        creator.references.of_reference(
-            payout.client_id,
-            TransactionType.DISBURSEMENT,
-            transaction_reference(payout.reference, item.reference, 1),
-        ): item.line
-        for item in with_pauses(items)
-        if item.is_ready
-    }
-    for some in chunked(list(lines), _NAMES_AT_ONCE):
-        paid = Transaction.select(Transaction.provider_reference).where(
-            Transaction.provider_reference.in_(some), Transaction.status != TransactionStatus.FAILED
-        )
-        for row in paid:
-            del lines[row.provider_reference]
-    return {line: name for name, line in lines.items()}
+    names: dict[int, str] = {}
+    if payout.reservation_number == 1 and payout.copied_from is None:
+        return names
+    first = payout.copied_from or payout.id
+    same = Payout.select(Payout.reference).where((Payout.id == first) | (Payout.copied_from == first))
+    # The first one that a row can have: a later one was given in exchange for it, and no provider knows that.
+    for reference in dict.fromkeys([*(each.reference for each in same.order_by(Payout.id)), payout.reference]):
+        lines = {
+            creator.references.of_reference(
+                payout.client_id, TransactionType.DISBURSEMENT, transaction_reference(reference, item.reference, 1)
+            ): item.line
+            for item in with_pauses(items)
+            if item.is_ready and item.line not in names
+        }
+        for some in chunked(lines, _NAMES_AT_ONCE):
+            unsent = Transaction.select(Transaction.provider_reference).where(
+                Transaction.provider_reference.in_(some),
+                Transaction.failure_code == FailureCode.CANCELLED,
+                Transaction.asked_at.is_null(),
+                Transaction.payout_id.is_null(False),
+            )
+            names |= {lines[row.provider_reference]: row.provider_reference for row in unsent}
+    return names
 
 
 def write_by_line(payout_id: str, column: str, values: Mapping[int, str | int]) -> None:
