@@ -309,6 +309,21 @@ def test_a_row_that_is_found_paid_after_its_withdrawal_is_paid_by_no_second_appr
     assert check_everything(vault=staff.services.runtime.vault) == []
 
 
+def test_a_withdrawn_payout_whose_row_its_provider_still_has_is_approved_again_when_operators_have_decided(
+    staff: StaffedDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payout = staff.draft_of(2)
+    staff.approve(payout)
+    delete(staff, staff.approver)
+    with monkeypatch.context() as lost:
+        sandbox = staff.services.runtime.providers.get("sandbox")
+        lost.setattr(sandbox, "query_status", lambda *_: ProviderAnswer(Outcome.PENDING))
+        staff.clock.advance(3700)
+        work(staff.services, staff.clock, 3)
+    assert code_of(lambda: staff.approve_as(payout, staff.admin)) is Code.SERVICE_UNAVAILABLE
+    assert (staff.states(payout), staff.main()) == (["ready"] * 2, _FULL)
+
+
 def test_other_payouts_and_other_rights_are_left_alone(staff: StaffedDesk) -> None:
     by_admin, by_key = staff.dated(_MONTH, "by-admin"), staff.dated(_MONTH, "by-key")
     staff.approve_as(by_admin, staff.admin)

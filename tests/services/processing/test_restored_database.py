@@ -20,7 +20,8 @@ from tests.conftest import MovableClock
 from tests.faults.workers import catch_up, services_of
 from tests.services.payouts.desk import PayoutDesk, row
 from tests.support.books import check_everything
-from tests.support.money import a_client, balances, deposit, operator, request
+from tests.support.example_client import OPERATOR
+from tests.support.money import a_client, balances, call_with_key, deposit, operator, request
 from tests.support.shop import CODE, Shop
 from tests.support.stand_ins import airtel_settings, mtn_settings
 from ussd_server.app import create_app
@@ -28,6 +29,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CopyPayout
 from ussd_server.services.processing.outcomes import REVIEW_AMOUNT, REVIEW_ANOTHER
 from ussd_server.services.transactions.messages import CreateRefund, OperatorRefund
 from ussd_server.services.ussd.messages import BeginSession, EnterText
@@ -203,6 +205,82 @@ def test_a_payout_that_is_repeated_after_a_lost_commit_is_paid_once(town: Town) 
     assert sorted(town.paid()) == [(500 + place) * 100 for place in range(_REPEATS)]
     assert statuses() == {"succeeded"}
     assert check_everything() == []
+
+
+class ApprovedTwice(PayoutDesk):
+    """A payout of two rows whose first approval is withdrawn before anything is sent."""
+
+    def __init__(self, town: Town) -> None:
+        super().__init__(town.services, town.clock)
+        self.town, self.second = town, call_with_key(town.services, self.maker, "payouts:*")
+        self.payout = self.draft(row("r1", town.number, 500), row("r2", town.number, 600))
+
+    def approve_first(self) -> None:
+        self.approve(self.payout)
+
+    def withdraw_and_approve_again(self) -> None:
+        services = self.town.services
+        services.api_keys.set_active(self.approver.caller.key_id, False, OPERATOR)
+        services.payouts.approve(ApprovePayout(self.payout.payout_id), self.second)
+
+    def send(self) -> None:
+        self.services = self.town.services
+        self.work(40)
+
+    def assert_paid_once(self) -> None:
+        self.town.settle()
+        self.tick()
+        assert (sorted(self.town.paid()), self.main()) == ([50_000, 60_000], (50_000_000 - 110_000, 0))
+        assert check_everything(vault=self.town.services.runtime.vault) == []
+
+
+def test_a_payout_that_was_sent_before_the_loss_is_paid_once_when_another_approval_takes_its_place(town: Town) -> None:
+    desk = ApprovedTwice(town)
+    desk.approve_first()
+    with forgotten(town):
+        desk.send()
+    desk.withdraw_and_approve_again()
+    desk.send()
+    desk.assert_paid_once()
+
+
+def test_a_payout_whose_second_approval_was_lost_is_paid_once(town: Town) -> None:
+    desk = ApprovedTwice(town)
+    desk.approve_first()
+    with forgotten(town):
+        desk.withdraw_and_approve_again()
+        desk.send()
+    desk.send()
+    desk.assert_paid_once()
+
+
+def test_a_payout_that_is_approved_a_third_time_after_the_loss_is_paid_once(town: Town) -> None:
+    desk = ApprovedTwice(town)
+    desk.approve_first()
+    desk.withdraw_and_approve_again()
+    with forgotten(town):
+        desk.send()
+    third = call_with_key(town.services, desk.maker, "payouts:*")
+    town.services.api_keys.set_active(desk.second.caller.key_id, False, OPERATOR)
+    town.services.payouts.approve(ApprovePayout(desk.payout.payout_id), third)
+    desk.send()
+    desk.assert_paid_once()
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_payout_that_was_sent_before_the_loss_is_paid_once_when_a_copy_of_it_is_sent(town: Town, copies: int) -> None:
+    desk = ApprovedTwice(town)
+    desk.approve_first()
+    with forgotten(town):
+        desk.send()
+    desk.services = town.services
+    payouts, latest = town.services.payouts, desk.payout
+    for place in range(copies):
+        payouts.cancel(CancelPayout(latest.payout_id), desk.maker)
+        latest = payouts.copy(CopyPayout(latest.payout_id, f"copy-{place}"), desk.maker).payout
+        payouts.approve(ApprovePayout(latest.payout_id), desk.approver)
+    desk.send()
+    desk.assert_paid_once()
 
 
 def test_a_row_of_a_payout_and_a_payment_of_the_same_name_are_one_payment(town: Town) -> None:

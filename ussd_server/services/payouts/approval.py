@@ -38,7 +38,7 @@ from ussd_server.services.payouts.approvers import (
     standing,
 )
 from ussd_server.services.payouts.digests import PayoutDigests
-from ussd_server.services.payouts.drafted_rows import DraftedRows, RowSender, draft_rows, write_by_line
+from ussd_server.services.payouts.drafted_rows import DraftedRows, RowSender, draft_rows, release_names, write_by_line
 from ussd_server.services.payouts.drafts import MOST_LINES_NAMED, used_references
 from ussd_server.services.payouts.messages import ApprovePayout, PayoutStatus
 from ussd_server.services.payouts.queue import insert_queued
@@ -204,6 +204,7 @@ class PayoutApproval:
 
     def _reserve(self, row: Payout, drafted: DraftedRows, now: datetime) -> None:
         """Insert the transactions and reserve their money. Call in a `long_unit_of_work`, with the payout locked."""
+        release_names(drafted.names)
         insert_queued(drafted.queued)
         self._at_kill_point("payout.reserved")
         write_by_line(row.id, "transaction_id", drafted.ids)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from peewee import fn
+
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import long_unit_of_work
 from ussd_server.models.clients import AuditEvent, Client
@@ -33,6 +35,7 @@ WHY_KEPT = (
 _SESSIONS_AT_ONCE = 500
 # To look through the bodies of refused requests takes longer than other statements.
 _STATEMENT_TIMEOUT_MS = 60_000
+_BETWEEN_DIGITS = " \u00a0-().'"
 
 _REMOVED: Mapping[str, Any] = {
     "ussd_sessions": UssdSession,
@@ -73,8 +76,9 @@ class PersonalDataService:
             name: [_shown(row) for row in _about(table, number).iterator()]
             for name, table in {**_REMOVED, **_KEPT}.items()
         }
+        is_named = _is_named_in_body(number) | (ApiRequest.object_id == number)
         with long_unit_of_work(_STATEMENT_TIMEOUT_MS):
-            held["api_requests"] = [_shown(row) for row in ApiRequest.select().where(_names_in_body(number))]
+            held["api_requests"] = [_shown(row) for row in ApiRequest.select().where(is_named)]
         write_audit_event("subscriber.exported", context, now, client_id=None, phone_number=number)
         return PersonalData(number, held)
 
@@ -105,7 +109,9 @@ class PersonalDataService:
             removed["registered_names"] = PayoutItem.update(registered_name=None).where(named).execute()
             paid = (IncomingPayment.phone_number == number) & IncomingPayment.name.is_null(False)
             removed["names_of_payers"] = IncomingPayment.update(name=None).where(paid).execute()
-            removed["bodies_of_requests"] = ApiRequest.update(body=None).where(_names_in_body(number)).execute()
+            bodies = ApiRequest.update(body=None).where(_is_named_in_body(number))
+            removed["bodies_of_requests"] = bodies.execute()
+            ApiRequest.update(object_id=None).where(ApiRequest.object_id == number).execute()
             write_audit_event(
                 "subscriber.erased",
                 context,
@@ -119,9 +125,12 @@ class PersonalDataService:
         return ErasedData(number, removed, kept, WHY_KEPT)
 
 
-def _names_in_body(number: str) -> Any:
-    """The condition that the kept body of a request names a number, with or without its country code."""
-    return ApiRequest.body.contains(number[-9:])
+def _is_named_in_body(number: str) -> Any:
+    """The condition that the kept body of a request has a number, with or without its country code, however written."""
+    body = ApiRequest.body
+    for mark in _BETWEEN_DIGITS:
+        body = fn.REPLACE(body, mark, "")
+    return body.contains(number[-9:])
 
 
 def _remove_sessions(number: str) -> int:

@@ -92,6 +92,7 @@ class DraftColumns(TypedDict, total=False):
     phone_number: str | None
     to_phone_number: str | None
     provider: str | None
+    provider_reference: str
     provider_transaction_id: str | None
     account: str | None
     description: str | None
@@ -133,7 +134,7 @@ class TransactionCreator:
     """Creates each transaction once; writes row, history, events and postings in one database transaction."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._references, self._wake_worker = runtime.clock, runtime.references, runtime.wake_up.send
+        self._clock, self.references, self._wake_worker = runtime.clock, runtime.references, runtime.wake_up.send
         self.fees, self.gate = FeeBook(), SendingGate(runtime)
         self._group_commit = GroupCommit(_write_batches)
 
@@ -184,14 +185,17 @@ class TransactionCreator:
                         raise daily_limit_reached() from None
                     case IntegrityError():
                         # Another payment of the same menu step has this provider reference.
-                        next_identity = self._references.with_next_step_number(identity)
+                        next_identity = self.references.with_next_step_number(identity)
                         assert next_identity != identity, "only a taken key of the request refuses an insert"
                         identity = next_identity
 
     def draft(self, identity: RequestIdentity, plan: Plan) -> Draft:
-        """The row and the legs of a plan, with the fee and, if a provider moves the money, the provider reference."""
+        """The row and the legs of a plan, with the fee and, if a provider moves the money, the provider reference.
+
+        A provider reference among the columns of the plan is used instead of the derived one.
+        """
         now, columns = self._clock.now(), plan.columns
-        provider_reference = self._references.of_request(identity) if columns.get("provider") else None
+        provider_reference = self.references.of_request(identity) if columns.get("provider") else None
         terms = self.fees.find(identity.client_id, identity.type)
         row = Transaction(__no_default__=True)
         row.__data__ |= {

@@ -15,7 +15,7 @@ import orjson
 
 from ussd_server.database.fixed_columns import fixed_columns
 from ussd_server.database.unit_of_work import dialect, run_query
-from ussd_server.providers.failures import FAILURES
+from ussd_server.providers.failures import FAILURES, FailureCode
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.processing.outcomes import REVIEW_RETRACTED
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionView
@@ -160,6 +160,9 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
     amounts = {name: shillings(row[f"{name}_cents"]) for name in ("amount", "fee")}
     shown = [*_FIXED, *(name for name in _LATER if any(name in each for each in stored))]
     fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in shown}
+    if row["failure_code"] == FailureCode.CANCELLED and row["payout_id"] is not None:
+        # It was never sent, and the row of a later approval may have its name at the provider now.
+        del fixed["provider_reference"]
     outcome, payload = _Outcome(), dict[str, Any]()
     for event, changed in zip(events, stored, strict=True):
         # The first event keeps no nulls, a later one what differs from the first.
