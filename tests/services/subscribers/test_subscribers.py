@@ -263,11 +263,19 @@ def test_an_erasure_removes_what_the_request_log_keeps_of_the_number(
     written = (NUMBER, "0770000000", "0770 000-000", "(0770) 000.000", "+256 770\u00a0000 000")
     for number in (*written, "+256770000001"):
         assert web.post("/api/transactions", json={"phone_number": number}, headers=headers).status_code == 400
+    named = {"phone_number": NUMBER, "type": "collection", "amount": 1000, "reference": "R1", NUMBER: "a field"}
+    refused = web.post("/api/transactions", json=named, headers=headers)
+    assert NUMBER in refused.json["message"]
     assert web.delete(f"/api/subscribers/{NUMBER}/pin", headers=headers).status_code == 200
     services.runtime.request_recorder.write()
     held = services.personal_data.export(NUMBER, operator()).held
-    assert len(held["api_requests"]) == len(written) + 1
+    assert len(held["api_requests"]) == len(written) + 2
     erased = services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
-    assert erased.removed["bodies_of_requests"] == len(written)
+    assert erased.removed["bodies_of_requests"] == len(written) + 1
+    assert not [row.id for row in ApiRequest.select() if NUMBER[-9:] in (row.message or "")]
     kept = [(row.body, row.object_id) for row in ApiRequest.select().order_by(ApiRequest.id)]
-    assert kept == [(None, None)] * len(written) + [('{"phone_number":"+256770000001"}', None), (None, None)]
+    assert kept == [(None, None)] * len(written) + [
+        ('{"phone_number":"+256770000001"}', None),
+        (None, None),
+        (None, None),
+    ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from peewee import fn
@@ -76,7 +78,7 @@ class PersonalDataService:
             name: [_shown(row) for row in _about(table, number).iterator()]
             for name, table in {**_REMOVED, **_KEPT}.items()
         }
-        is_named = _is_named_in_body(number) | (ApiRequest.object_id == number)
+        is_named = reduce(or_, _in_requests(number).values())
         with long_unit_of_work(_STATEMENT_TIMEOUT_MS):
             held["api_requests"] = [_shown(row) for row in ApiRequest.select().where(is_named)]
         write_audit_event("subscriber.exported", context, now, client_id=None, phone_number=number)
@@ -109,9 +111,11 @@ class PersonalDataService:
             removed["registered_names"] = PayoutItem.update(registered_name=None).where(named).execute()
             paid = (IncomingPayment.phone_number == number) & IncomingPayment.name.is_null(False)
             removed["names_of_payers"] = IncomingPayment.update(name=None).where(paid).execute()
-            bodies = ApiRequest.update(body=None).where(_is_named_in_body(number))
-            removed["bodies_of_requests"] = bodies.execute()
-            ApiRequest.update(object_id=None).where(ApiRequest.object_id == number).execute()
+            requests = _in_requests(number)
+            removed["bodies_of_requests"] = ApiRequest.update(body=None).where(requests["body"]).execute()
+            # The sentence of a refusal may name a field.
+            ApiRequest.update(message="***").where(requests["message"]).execute()
+            ApiRequest.update(object_id=None).where(requests["object_id"]).execute()
             write_audit_event(
                 "subscriber.erased",
                 context,
@@ -125,12 +129,20 @@ class PersonalDataService:
         return ErasedData(number, removed, kept, WHY_KEPT)
 
 
-def _is_named_in_body(number: str) -> Any:
-    """The condition that the kept body of a request has a number, with or without its country code, however written."""
-    body = ApiRequest.body
+def _in_requests(number: str) -> Mapping[str, Any]:
+    """For each column of the request log that may have a number, the condition that it has this one."""
+    return {
+        "body": _has(ApiRequest.body, number),
+        "message": _has(ApiRequest.message, number),
+        "object_id": ApiRequest.object_id == number,
+    }
+
+
+def _has(text: Any, number: str) -> Any:
+    """The condition that a text has a number, with or without its country code, however written."""
     for mark in _BETWEEN_DIGITS:
-        body = fn.REPLACE(body, mark, "")
-    return body.contains(number[-9:])
+        text = fn.REPLACE(text, mark, "")
+    return text.contains(number[-9:])
 
 
 def _remove_sessions(number: str) -> int:
