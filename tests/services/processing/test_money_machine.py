@@ -155,6 +155,10 @@ class MoneyMachine(RuleBasedStateMachine):
         receipt, at = f"{self.prefix}-{number}", self.clock.now()
         notice = NotifyPayment("sandbox", receipt, f"{self.prefix} {typed}", shillings * 100, PAYER, at)
         answer = self.services.notices.notify(notice, RequestContext(Caller(CallerKind.NOBODY)))
+        known = self.booked.get(receipt)
+        if known is not None and Transaction.get_by_id(known).amount_cents != notice.amount_cents:
+            assert answer.transaction_id is None, "operators review a receipt with two amounts"
+            return multiple()
         return self.note_booking(receipt, answer.transaction_id)
 
     @rule(target=payments, typed=st.sampled_from("12"), gives_back=st.booleans())
