@@ -140,9 +140,8 @@ def _in_requests(number: str) -> Mapping[str, Any]:
 
 def _has(text: Any, number: str) -> Any:
     """The condition that a text has a number, with or without its country code, however written."""
-    for mark in _BETWEEN_DIGITS:
-        text = fn.REPLACE(text, mark, "")
-    return text.contains(number[-9:])
+    digits = reduce(lambda digits, mark: fn.REPLACE(digits, mark, ""), _BETWEEN_DIGITS, text)
+    return digits.contains(number[-9:])
 
 
 def _remove_sessions(number: str) -> int:
