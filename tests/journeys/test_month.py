@@ -69,6 +69,7 @@ def month(settings: Settings, clock: MovableClock) -> Iterator[School]:
         yield opened
 
 
+@pytest.mark.nightly
 def test_a_month_agrees_to_the_shilling(month: School) -> None:
     open_school(month)
     happenings = {
