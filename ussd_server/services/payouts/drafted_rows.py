@@ -84,12 +84,11 @@ def draft_rows(creator: TransactionCreator, payout: Payout, sender: RowSender, l
             user_id=sender.user_id,
             request_id=sender.request_id,
         )
-        if (name := names.get(item.line)) is not None:
-            columns["provider_reference"] = name
-            drafted.names[name] = creator.references.of_request(identity)
         holds = (MAIN_ACCOUNT, PROVIDER_ACCOUNT.format(item.provider))
         plan = Plan(item.amount_cents or 0, columns, holds, due_at=QUEUED_UNTIL, made_by=made_by)
         draft = creator.draft(identity, plan)
+        if (name := names.get(item.line)) is not None:
+            drafted.names[name], draft.row.provider_reference = draft.row.provider_reference, name
         drafted.queued.append(queued_batch(draft, limit_cents))
         drafted.ids[item.line], drafted.fees[item.line] = draft.row.id, draft.row.fee_cents
     return drafted
@@ -134,10 +133,10 @@ def _earlier_names(creator: TransactionCreator, payout: Payout, items: Sequence[
     first = payout.copied_from or payout.id
     same = Payout.select(Payout.reference).where((Payout.id == first) | (Payout.copied_from == first))
     # The first one that a row can have: a later one was given in exchange for it, and no provider knows that.
-    for reference in dict.fromkeys([*(each.reference for each in same.order_by(Payout.id)), payout.reference]):
+    for each in same.order_by(Payout.id):
         lines = {
             creator.references.of_reference(
-                payout.client_id, TransactionType.DISBURSEMENT, transaction_reference(reference, item.reference, 1)
+                payout.client_id, TransactionType.DISBURSEMENT, transaction_reference(each.reference, item.reference, 1)
             ): item.line
             for item in with_pauses(items)
             if item.is_ready and item.line not in names

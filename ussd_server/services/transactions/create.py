@@ -92,7 +92,6 @@ class DraftColumns(TypedDict, total=False):
     phone_number: str | None
     to_phone_number: str | None
     provider: str | None
-    provider_reference: str
     provider_transaction_id: str | None
     account: str | None
     description: str | None
@@ -190,10 +189,7 @@ class TransactionCreator:
                         identity = next_identity
 
     def draft(self, identity: RequestIdentity, plan: Plan) -> Draft:
-        """The row and the legs of a plan, with the fee and, if a provider moves the money, the provider reference.
-
-        A provider reference among the columns of the plan is used instead of the derived one.
-        """
+        """The row and the legs of a plan, with the fee and, if a provider moves the money, the provider reference."""
         now, columns = self._clock.now(), plan.columns
         provider_reference = self.references.of_request(identity) if columns.get("provider") else None
         terms = self.fees.find(identity.client_id, identity.type)
