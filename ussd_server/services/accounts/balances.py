@@ -11,6 +11,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import GroupCommit
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Account, Holding, Transfer, read_holdings
+from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import Balance
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
@@ -49,6 +50,15 @@ def moved_on_accounts_of(phone_number: str) -> Any:
     # The index of credited accounts has this condition.
     credited = moved.where(Transfer.credit_account_id.in_(accounts), SQL("kind IN ('move', 'post')"))
     return moved.where(Transfer.debit_account_id.in_(accounts)) | credited
+
+
+def transactions_of(phone_number: str, is_seen: Any) -> Any:
+    """Select the ids of the transactions that a phone number made or got, or whose money moved on its accounts.
+
+    `is_seen` restricts the first ones, such as to a client, for their index.
+    """
+    own = Transaction.select(Transaction.id).where(is_seen, Transaction.phone_number == phone_number)
+    return own | moved_on_accounts_of(phone_number)
 
 
 def _balance(held: Holding | Account, now: datetime) -> Balance:

@@ -20,7 +20,7 @@ from ussd_server.models.providers import SubscriberName
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, SubscriberPin, UssdSession
-from ussd_server.services.accounts.balances import accounts_of, moved_on_accounts_of
+from ussd_server.services.accounts.balances import accounts_of, transactions_of
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.runtime import Runtime
@@ -161,8 +161,7 @@ def _about(table: Any, number: str) -> Any:
         return table.select().where(_of_any_client(table), table.account == number)
     rows = table.select().where(table.phone_number == number)
     if table is Transaction:
-        paid = Transaction.select(Transaction.id).where(_of_any_client(table), table.phone_number == number)
-        return table.select().where(table.id.in_(paid | moved_on_accounts_of(number)))
+        return table.select().where(table.id.in_(transactions_of(number, _of_any_client(table))))
     return rows.where(_of_any_client(table)) if table in (UssdSession, Sms, SubscriberPin) else rows
 
 

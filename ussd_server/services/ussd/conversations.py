@@ -11,7 +11,7 @@ from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Session
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.accounts.balances import moved_on_accounts_of
+from ussd_server.services.accounts.balances import transactions_of
 from ussd_server.services.menus.documents import document_of, facts_of, published_document, reads_pin
 from ussd_server.services.subscribers.pins import has_pin
 from ussd_server.services.transactions.messages import PayingMenu, TransactionStatus
@@ -270,8 +270,7 @@ def _given(document: Document, row: UssdSession) -> dict[str, Any]:
     is_theirs = (Transaction.phone_number == row.phone_number) | (Transaction.to_phone_number == row.phone_number)
     of_client = Transaction.client_id == row.client_id
     # No index has `to_phone_number`: money that was sent to the number is found by the account that it moved on.
-    paid = Transaction.select(Transaction.id).where(of_client, Transaction.phone_number == row.phone_number)
-    ids = paid | moved_on_accounts_of(row.phone_number)
+    ids = transactions_of(row.phone_number, of_client)
     latest = (
         Transaction.select()
         .where(of_client, Transaction.id.in_(ids), is_theirs, Transaction.status == TransactionStatus.SUCCEEDED)
