@@ -55,6 +55,50 @@ assert len(begun) == 150
 """
 
 
+_FLOOD = """
+import json, sys, time
+import gevent
+from ussd_server.server.caller_turns import CallerTurns
+
+# gevent runs fifty callbacks, and more for as long; as in a web process.
+sys.setswitchinterval(0.001)
+turns, ran = CallerTurns(gevent.get_hub().loop), []
+
+def request(caller):
+    turns.wait(caller)
+    ends_at = time.thread_time() + 0.0001
+    while time.thread_time() < ends_at:
+        pass
+    ran.append(caller)
+
+many = [gevent.spawn(request, number % 10) for number in range(2000)]
+while len(ran) < 1000:
+    gevent.sleep(0.000001)
+before = len(ran)
+gevent.sleep(0)
+print(json.dumps(len(ran) - before))
+gevent.joinall(many)
+"""
+
+_HEAVY = """
+import json
+import gevent
+from ussd_server.server.caller_turns import CallerTurns
+
+turns, begun = CallerTurns(gevent.get_hub().loop), []
+
+def connection():
+    turns.wait("many", 4)
+    begun.append("connection")
+
+many = [gevent.spawn(connection) for _ in range(20)]
+gevent.sleep(0)
+print(json.dumps(len(begun)))
+gevent.joinall(many)
+assert len(begun) == 20
+"""
+
+
 def test_the_request_of_another_caller_begins_before_those_of_a_caller_with_many() -> None:
     begun = run_cooperatively(_MANY_AND_ONE)
     assert begun.index("one") <= 16
@@ -63,6 +107,14 @@ def test_the_request_of_another_caller_begins_before_those_of_a_caller_with_many
 
 def test_requests_that_compute_for_long_begin_one_by_one() -> None:
     assert run_cooperatively(_DEAR) <= 10
+
+
+def test_no_more_begins_until_what_began_in_the_turn_has_run() -> None:
+    assert run_cooperatively(_FLOOD) <= 2 * 10 * 16
+
+
+def test_work_that_counts_as_four_pieces_begins_four_times_in_a_turn() -> None:
+    assert run_cooperatively(_HEAVY) == 4
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

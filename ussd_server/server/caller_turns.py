@@ -22,28 +22,31 @@ class CallerTurns:
     """Lets each caller begin up to sixteen pieces of work in a turn of the event loop; others wait, in order.
 
     A piece of work is a new connection, a request, or a chunk of a body. While pieces take long, fewer begin in a turn,
-    down to one. Turns follow each other at once, so a caller that is alone hardly waits.
+    down to one. A turn ends when the loop has looked for input and run what waited for it before: gevent runs callbacks
+    for a millisecond at a time. Turns follow each other at once, so a caller that is alone hardly waits.
     """
 
     def __init__(self, loop: Any) -> None:
         """`loop` is that of gevent's hub."""
+        self._loop = loop
         self._next_turn = loop.timer(0.0)
+        self._is_turn = False
         self._most, self._turn_began = _MOST_IN_A_TURN, 0.0
         self._recent_seconds, self._recent_pieces = 0.0, 0.0
         self._begun_in_turn: dict[str, int] = {}
-        self._waiting: dict[str, deque[Event]] = {}
+        self._waiting: dict[str, deque[tuple[Event, int]]] = {}
 
-    def wait(self, caller: str) -> None:
-        """Wait until this caller may begin a piece of work."""
+    def wait(self, caller: str, pieces: int = 1) -> None:
+        """Wait until this caller may begin a piece of work, or what counts as several."""
         begun = self._begun_in_turn.get(caller, 0)
         if begun < self._most:
-            self._begun_in_turn[caller] = begun + 1
-            if not self._next_turn.active:
+            self._begun_in_turn[caller] = begun + pieces
+            if not self._is_turn:
                 self._turn_began = time.thread_time()
-                self._next_turn.start(self._begin_turn)
+                self._end_turn_later()
             return
         turn = Event()
-        self._waiting.setdefault(caller, deque()).append(turn)
+        self._waiting.setdefault(caller, deque()).append((turn, pieces))
         turn.wait()
 
     def _begin_turn(self) -> None:
@@ -56,11 +59,19 @@ class CallerTurns:
         self._turn_began = now
         self._begun_in_turn.clear()
         for caller, queue in list(self._waiting.items()):
-            self._begun_in_turn[caller] = begun = min(self._most, len(queue))
-            for _ in range(begun):
-                queue.popleft().set()
+            begun = 0
+            while queue and begun < self._most:
+                turn, pieces = queue.popleft()
+                turn.set()
+                begun += pieces
+            self._begun_in_turn[caller] = begun
             if not queue:
                 del self._waiting[caller]
-        self._next_turn.stop()
+        self._is_turn = False
         if self._begun_in_turn:
-            self._next_turn.start(self._begin_turn)
+            self._end_turn_later()
+
+    def _end_turn_later(self) -> None:
+        self._is_turn = True
+        self._next_turn.stop()
+        self._next_turn.start(self._loop.run_callback, self._begin_turn)

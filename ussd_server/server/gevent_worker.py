@@ -1,7 +1,6 @@
 """gunicorn's gevent worker, which serves all web processes.
 
-Beyond gunicorn's interface for workers it uses `PIPE` and `age` of gunicorn's worker and `http_date` of its `util`, and
-`do_read`, `do_handle`, `stop_accepting` and `max_accept` of gevent's server.
+Beyond gunicorn's interface for workers it uses `PIPE` and `age` of gunicorn's worker and `http_date` of its `util`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import gevent
 import orjson
 from gevent.pool import Pool
 from gevent.select import select
-from gevent.server import StreamServer
 from gunicorn import glogging, util
 from gunicorn.http.errors import (
     ConfigurationProblem,
@@ -38,6 +36,8 @@ from ussd_server.logs import Logger, trace_of
 from ussd_server.server.caller_turns import CallerTurns
 from ussd_server.server.connection import ClientConnection
 from ussd_server.server.connection_shares import SHARES, ConnectionShare
+from ussd_server.server.listener import Listener, caller_of
+from ussd_server.settings import read_settings
 from ussd_server.status import Code
 from ussd_server.wire import error_envelope
 
@@ -57,6 +57,9 @@ _REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server 
 # How long a native thread that computes may keep Python's interpreter from a request, which asks for it some ten times.
 _SWITCH_SECONDS = 0.001
 
+# A network has at most one of so many parts of a process's connections.
+_PARTS = 4
+
 _NO_TIMER = nullcontext()
 
 log = Logger(__name__)
@@ -71,33 +74,6 @@ class WebLog(glogging.Logger):  # type: ignore[misc]
     access_log_enabled = False
 
 
-class Listener(StreamServer):  # type: ignore[misc]
-    """Accepts connections while its process holds no more than its share.
-
-    It accepts many in one turn of the loop: all clients wait in one queue, and a flood may only connect and leave.
-    """
-
-    max_accept = 32
-
-    def __init__(self, share: ConnectionShare, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._share = share
-
-    def do_read(self) -> Any:
-        """Return the next connection with its address, None while there is none for this process."""
-        accepted = super().do_read() if self._share.may_accept() else None
-        if accepted:
-            self._share.add(1)
-        return accepted
-
-    def end(self) -> None:
-        """Serve the clients that have connected, and close. Later clients must reach another process or machine."""
-        self.stop_accepting()
-        while accepted := self.do_read():
-            self.do_handle(*accepted)
-        self.close()
-
-
 class GeventWebWorker(GeventWorker):  # type: ignore[misc]
     """Serves each connection in a greenlet. A stop closes the listener first and waits for no idle connection."""
 
@@ -110,7 +86,10 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
         self._turns = CallerTurns(gevent.get_hub().loop)
         self._share = ConnectionShare(SHARES, self.age)
         pool = Pool(self.worker_connections)
-        listeners = [Listener(self._share, each, self._handler(each), spawn=pool) for each in self.sockets]
+        listeners = [
+            Listener(self._share, self._turns, self._most_of_caller(), each, self._handler(each), pool)
+            for each in self.sockets
+        ]
         for listener in listeners:
             listener.start()
         while self.alive:
@@ -143,15 +122,12 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Serve the requests of a connection."""
-        address = addr[0] if isinstance(addr, tuple) else ""
-        connection = ClientConnection(client, self._turns, address)
+        connection = ClientConnection(client, self._turns, caller_of(addr))
         self._connections.add(connection)
         try:
-            connection.wait_for_turn(address)
             super().handle(listener, connection, addr)
         finally:
             self._connections.discard(connection)
-            self._share.add(-1)
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> None:
         # gunicorn refuses a length that is no number, is there twice, or comes with chunks.
@@ -180,6 +156,11 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
             client.sendall(_reply(code, message, request_id))
         except OSError:
             log.info("a request was given up by its caller", request_id=request_id)
+
+    def _most_of_caller(self) -> int:
+        """Return how many connections a network may have. A proxy has those of all clients, and limits theirs."""
+        is_proxied = bool(read_settings().trusted_proxies)
+        return self.worker_connections // (1 if is_proxied else _PARTS)  # type: ignore[no-any-return]
 
     def _handler(self, listener: Any) -> Any:
         # gunicorn asks the listener for its name even after a stop closed it.
