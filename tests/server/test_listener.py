@@ -11,17 +11,16 @@ from typing import Any
 import gevent
 import pytest
 from gevent import socket
-from gevent.pool import Pool
 
 from ussd_server.server.caller_turns import CallerTurns
 from ussd_server.server.connection_shares import ConnectionShare, ConnectionShares
 from ussd_server.server.listener import Listener
 
-_MOST_OF_CALLER = 3
+_MOST, _MOST_OF_CALLER = 8, 3
 
 
 class Served:
-    """A listener whose connections stay open until `end` is set. It may take at most three of a network."""
+    """A listener whose connections stay open until `end` is set. There may be eight, three of a network."""
 
     def __init__(self) -> None:
         self.addresses: list[str] = []
@@ -33,7 +32,7 @@ class Served:
         self.port = server.getsockname()[1]
         turns = CallerTurns(gevent.get_hub().loop)
         share = ConnectionShare(self.shares, 1)
-        self.listener = Listener(share, turns, _MOST_OF_CALLER, server, self._serve, Pool(100))
+        self.listener = Listener(server, self._serve, turns, share, _MOST, _MOST_OF_CALLER)
 
     def _serve(self, _client: Any, address: Any) -> None:
         self.addresses.append(address[0])
@@ -106,3 +105,14 @@ def test_a_network_may_have_as_many_again_once_those_before_ended(served: Served
             served.begin()
             served.end.clear()
     assert len(served.addresses) == 2 * _MOST_OF_CALLER
+
+
+def test_a_full_process_accepts_no_more_until_a_connection_ends(served: Served) -> None:
+    with ExitStack() as clients:
+        for number in range(_MOST + 2):
+            clients.enter_context(served.connect(f"127.0.0.{2 + number}"))
+        served.begin()
+        assert len(served.addresses) == _MOST
+        served.end.set()
+        served.begin()
+    assert len(served.addresses) == _MOST + 2

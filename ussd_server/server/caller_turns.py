@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from gevent.event import Event
@@ -34,20 +35,31 @@ class CallerTurns:
         self._most, self._turn_began = _MOST_IN_A_TURN, 0.0
         self._recent_seconds, self._recent_pieces = 0.0, 0.0
         self._begun_in_turn: dict[str, int] = {}
-        self._waiting: dict[str, deque[tuple[Event, int]]] = {}
+        self._waiting: dict[str, deque[tuple[int, Callable[[], object]]]] = {}
 
-    def wait(self, caller: str, pieces: int = 1) -> None:
-        """Wait until this caller may begin a piece of work, or what counts as several."""
+    def wait(self, caller: str) -> None:
+        """Wait until this caller may begin a piece of work."""
+        if not self._may_begin(caller, 1):
+            turn = Event()
+            self._waiting.setdefault(caller, deque()).append((1, turn.set))
+            turn.wait()
+
+    def begin(self, caller: str, pieces: int, work: Callable[[], object]) -> None:
+        """Call `work`, which counts as so many pieces, as soon as this caller may begin it. `work` must not wait."""
+        if self._may_begin(caller, pieces):
+            work()
+        else:
+            self._waiting.setdefault(caller, deque()).append((pieces, work))
+
+    def _may_begin(self, caller: str, pieces: int) -> bool:
         begun = self._begun_in_turn.get(caller, 0)
-        if begun < self._most:
-            self._begun_in_turn[caller] = begun + pieces
-            if not self._is_turn:
-                self._turn_began = time.thread_time()
-                self._end_turn_later()
-            return
-        turn = Event()
-        self._waiting.setdefault(caller, deque()).append((turn, pieces))
-        turn.wait()
+        if begun >= self._most:
+            return False
+        self._begun_in_turn[caller] = begun + pieces
+        if not self._is_turn:
+            self._turn_began = time.thread_time()
+            self._end_turn_later()
+        return True
 
     def _begin_turn(self) -> None:
         now = time.thread_time()
@@ -61,8 +73,8 @@ class CallerTurns:
         for caller, queue in list(self._waiting.items()):
             begun = 0
             while queue and begun < self._most:
-                turn, pieces = queue.popleft()
-                turn.set()
+                pieces, work = queue.popleft()
+                work()
                 begun += pieces
             self._begun_in_turn[caller] = begun
             if not queue:

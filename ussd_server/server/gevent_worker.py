@@ -18,7 +18,6 @@ from typing import Any
 
 import gevent
 import orjson
-from gevent.pool import Pool
 from gevent.select import select
 from gunicorn import glogging, util
 from gunicorn.http.errors import (
@@ -48,6 +47,8 @@ LINGER_SECONDS = 2.0
 # How long a worker that a reload replaces waits for its successors. They load the application, which takes seconds on
 # a busy machine.
 _SUCCESSOR_SECONDS = 20.0
+
+_LOOK_AGAIN_SECONDS = 0.1
 
 _BODY_BYTES = 64 * 1024
 
@@ -85,9 +86,17 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
         self._connections: set[ClientConnection] = set()
         self._turns = CallerTurns(gevent.get_hub().loop)
         self._share = ConnectionShare(SHARES, self.age)
-        pool = Pool(self.worker_connections)
+        # A proxy has the connections of all clients, and limits theirs.
+        parts = 1 if read_settings().trusted_proxies else _PARTS
         listeners = [
-            Listener(self._share, self._turns, self._most_of_caller(), each, self._handler(each), pool)
+            Listener(
+                each,
+                self._handler(each),
+                self._turns,
+                self._share,
+                self.worker_connections,
+                self.worker_connections // parts,
+            )
             for each in self.sockets
         ]
         for listener in listeners:
@@ -97,11 +106,11 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
             self._close_idle(self.cfg.keepalive)
         ends_at = time.monotonic() + _SUCCESSOR_SECONDS
         while SHARES.is_needed(self.age) and time.monotonic() < ends_at:
-            self._wait(0.1)
+            self._wait(_LOOK_AGAIN_SECONDS)
         self._share.leave()
         for listener in listeners:
             listener.end()
-        self._end(pool)
+        self._end(listeners)
 
     def timeout_ctx(self) -> AbstractContextManager[None]:
         """No timer for each request (12 us): `run` closes idle connections, and a connection limits its requests."""
@@ -157,23 +166,21 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
         except OSError:
             log.info("a request was given up by its caller", request_id=request_id)
 
-    def _most_of_caller(self) -> int:
-        """Return how many connections a network may have. A proxy has those of all clients, and limits theirs."""
-        is_proxied = bool(read_settings().trusted_proxies)
-        return self.worker_connections // (1 if is_proxied else _PARTS)  # type: ignore[no-any-return]
-
     def _handler(self, listener: Any) -> Any:
         # gunicorn asks the listener for its name even after a stop closed it.
         name = listener.getsockname()
         return partial(self.handle, SimpleNamespace(getsockname=lambda: name))
 
-    def _end(self, pool: Pool) -> None:
+    def _end(self, listeners: list[Listener]) -> None:
         stopped_at = time.monotonic()
-        while pool and (waited := time.monotonic() - stopped_at) < self.cfg.graceful_timeout:
+        while any(each.connections for each in listeners):
+            waited = time.monotonic() - stopped_at
+            if waited >= self.cfg.graceful_timeout:
+                break
             self.notify()
             if waited >= LINGER_SECONDS:
                 self._close_idle(0)
-            pool.join(timeout=0.25)
+            gevent.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def _prepare_process() -> None:
