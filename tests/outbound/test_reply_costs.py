@@ -1,0 +1,48 @@
+"""No reply of a client's server or a provider costs more than four times what a plain one of its size costs (P31).
+
+Run with `-s`, the tests print rows of the table of `docs/RELIABILITY.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from tests.support import worst_inputs
+from tests.support.costs import LIMIT, worst_ratio
+from ussd_server.outbound import client_server
+from ussd_server.outbound.client_server import NoAnswerError
+from ussd_server.providers.http import replies
+
+SIZE = 64 * 1024
+
+
+def cost(read: Callable[[bytes], object], body: bytes) -> float:
+    began = time.thread_time()
+    with suppress(NoAnswerError):
+        read(body)
+    return (time.thread_time() - began) * 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("title", "read"),
+    [("JSON, a reply to an `http` node", client_server.read_json), ("JSON, a provider's reply", replies.parse)],
+)
+def test_a_reply_costs_no_more_than_four_plain_ones(title: str, read: Callable[[bytes], object]) -> None:
+    plain = partial(cost, read, worst_inputs.plain_json(SIZE))
+    bodies = ((name, partial(cost, read, body)) for name, body in worst_inputs.json_bodies(SIZE, 690))
+    ratio, name = worst_ratio(plain, bodies)
+    print(f"| {title} | {ratio:.1f} | {name} |")
+    assert ratio <= LIMIT, (title, name)
+
+
+def test_a_reply_of_a_client_has_at_most_700_values() -> None:
+    assert len(client_server.read_json(json.dumps(["a, [b]"] * 699).encode())) == 699
+    with pytest.raises(NoAnswerError):
+        client_server.read_json(json.dumps([0] * 701).encode())
