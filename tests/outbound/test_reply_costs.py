@@ -1,4 +1,4 @@
-"""No reply of a client's server or a provider costs more than four times what a plain one of its size costs (P31).
+"""No reply or report of another server costs more than four times what a plain one of its size costs (P31).
 
 Run with `-s`, the tests print rows of the table of `docs/RELIABILITY.md`.
 """
@@ -17,7 +17,10 @@ from tests.support import worst_inputs
 from tests.support.costs import LIMIT, worst_ratio
 from ussd_server.outbound import client_server
 from ussd_server.outbound.client_server import NoAnswerError
+from ussd_server.outbound.transport import Transport
 from ussd_server.providers.http import replies
+from ussd_server.senders.africastalking import AfricasTalkingSender
+from ussd_server.senders.messages import SmsAccess
 
 SIZE = 64 * 1024
 
@@ -40,6 +43,16 @@ def test_a_reply_costs_no_more_than_four_plain_ones(title: str, read: Callable[[
     ratio, name = worst_ratio(plain, bodies)
     print(f"| {title} | {ratio:.1f} | {name} |")
     assert ratio <= LIMIT, (title, name)
+
+
+@pytest.mark.slow
+def test_a_report_of_a_sender_costs_no_more_than_four_plain_ones() -> None:
+    sender = AfricasTalkingSender(SmsAccess("africastalking", "http://127.0.0.1", "acme", "key"), Transport())
+    plain = partial(cost, sender.read_report, worst_inputs.plain_form(SIZE))
+    bodies = ((name, partial(cost, sender.read_report, body)) for name, body in worst_inputs.form_bodies(SIZE))
+    ratio, name = worst_ratio(plain, bodies)
+    print(f"| Form of 64 KiB, a report of a sender of messages | {ratio:.1f} | {name} |")
+    assert ratio <= LIMIT, name
 
 
 def test_a_reply_of_a_client_has_at_most_700_values() -> None:
