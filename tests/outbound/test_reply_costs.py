@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
 import pytest
 
+from tests.outbound.strange_server import StrangeServer, answer, polite
 from tests.support import worst_inputs
 from tests.support.costs import LIMIT, worst_ratio
 from ussd_server.outbound import client_server
@@ -59,3 +60,28 @@ def test_a_reply_of_a_client_has_at_most_700_values() -> None:
     assert len(client_server.read_json(json.dumps(["a, [b]"] * 699).encode())) == 699
     with pytest.raises(NoAnswerError):
         client_server.read_json(json.dumps([0] * 701).encode())
+
+
+def replies_on_the_wire() -> Iterator[tuple[str, bytes]]:
+    """Replies of at most 64 KiB whose framing is the most work."""
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for size in (1, 2, 16, 64, 300):
+        yield f"chunks of {size}", chunked + (b"%x\r\n%s\r\n" % (size, b"a" * size)) * (SIZE // size) + b"0\r\n\r\n"
+    yield "chunks with names", chunked + (b"1;" + b"n" * 200 + b"\r\na\r\n") * (SIZE // 200) + b"0\r\n\r\n"
+
+
+@pytest.mark.slow
+def test_a_reply_costs_no_more_than_four_plain_ones_to_receive() -> None:
+    transport = Transport()
+
+    def receive(reply: bytes) -> float:
+        with StrangeServer(polite(reply)) as server:
+            began = time.thread_time()
+            transport.exchange("POST", server.url, timeout_seconds=20)
+            return (time.thread_time() - began) * 1000
+
+    plain = partial(receive, answer("200 OK", b"a" * SIZE))
+    ratio, name = worst_ratio(plain, ((name, partial(receive, reply)) for name, reply in replies_on_the_wire()))
+    transport.close()
+    print(f"| HTTP, a reply of 64 KiB | {ratio:.1f} | {name} |")
+    assert ratio <= LIMIT, name
