@@ -67,7 +67,23 @@ def replies_on_the_wire() -> Iterator[tuple[str, bytes]]:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     for size in (1, 2, 16, 64, 300):
         yield f"chunks of {size}", chunked + (b"%x\r\n%s\r\n" % (size, b"a" * size)) * (SIZE // size) + b"0\r\n\r\n"
+    end = b"Content-Length: 1\r\n\r\na"
+    yield "headers", b"HTTP/1.1 200 OK\r\n" + b"a:b\r\n" * 9000 + end
+    yield "folded headers", b"HTTP/1.1 200 OK\r\na:b\r\n" + b" b\r\n" * 9000 + end
+    yield "continuations", b"HTTP/1.1 100 C\r\n\r\n" * 2500 + b"HTTP/1.1 200 OK\r\n" + end
     yield "chunks with names", chunked + (b"1;" + b"n" * 200 + b"\r\na\r\n") * (SIZE // 200) + b"0\r\n\r\n"
+
+
+def test_a_head_has_at_most_200_lines_and_a_body_behind_it_any() -> None:
+    transport = Transport()
+    for reply, is_taken in [
+        (answer("200 OK", b"\n" * 5000, "A: b\r\n" * 150), True), (answer("200 OK", b"a", "A: b\r\n" * 201), False),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 90 + answer("200 OK", b"\n" * 5000), True),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 101 + answer("200 OK", b"a"), False),
+    ]:  # fmt: skip
+        with StrangeServer(polite(reply)) as server:
+            assert transport.exchange("POST", server.url, timeout_seconds=20).complete is is_taken
+    transport.close()
 
 
 @pytest.mark.slow
