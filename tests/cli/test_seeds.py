@@ -127,6 +127,7 @@ def test_a_list_that_cannot_be_read_changes_nothing(tmp_path: Path, monkeypatch:
         (b"", "neither a JSON array"), (b"{}", "neither a JSON array"), (b"[1]", "neither a JSON array"),
         (b"\xff\xfe\x00", "neither a JSON array"), (b"[" * 100_000, "neither a JSON array"),
         (b"a;b\n", "neither a JSON"), (b"email\na@b.c\n", "neither a JSON"),
+        (b"name" + b",email" * 4000 + b"\n" + b"Acme\n" * 100_000, "neither a JSON"),
         (b'[{"name": "Acme", "colour": "red"}]', "unknown column colour"),
         (b"name,email\nAcme,a@b.c,surplus\n", "unknown column"), (b'[{"email": "a@b.c"}]', "Row 1 lacks name"),
     ]:  # fmt: skip

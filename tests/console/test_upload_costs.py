@@ -5,6 +5,7 @@ Run with `-s`, the tests print rows of the table of `docs/RELIABILITY.md`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from urllib.parse import urlencode
 
@@ -12,11 +13,13 @@ import pytest
 from flask import Flask
 
 from tests.console.conftest import ConsoleVisitor, Operators, Visit
+from tests.spreadsheets.workbooks import raw_workbook
 from tests.support import worst_inputs
 from tests.support.costs import LIMIT, Endpoint, worst_ratio
 from ussd_server.services.bank.messages import LARGEST_FILE_BYTES
 
 _MENU_BYTES = 63 * 1024
+_QUERY_CHARACTERS = 4000
 ID = b"01a212ee-d10a-7484-883b-433d53ae3179"
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)]
 
@@ -25,6 +28,14 @@ def form(app: Flask, visitor: ConsoleVisitor, path: str, content_type: str) -> E
     cookie = visitor.web.get_cookie("console", path="/console")
     assert cookie
     return Endpoint(app, f"/console{path}", content_type, {"Cookie": f"console={cookie.value}", "Host": "localhost"})
+
+
+def upload(visitor: ConsoleVisitor, file: bytes, **fields: str) -> bytes:
+    """A form with these fields and a file."""
+    begin = '\r\n--b\r\nContent-Disposition: form-data; name="{}"'
+    texts = (begin.format(name) + f"\r\n\r\n{text}" for name, text in {"csrf_token": visitor.token, **fields}.items())
+    head = "".join(texts)[2:] + begin.format("file") + '; filename="a"\r\n\r\n'
+    return head.encode() + file + b"\r\n--b--\r\n"
 
 
 def report(title: str, ratio: float, name: str) -> None:
@@ -58,12 +69,7 @@ def test_the_file_of_a_bank(app: Flask, operator: Operators) -> None:
 
     def call(unit: bytes) -> float:
         file = (heading + unit * (LARGEST_FILE_BYTES // len(unit)))[:LARGEST_FILE_BYTES]
-        parts = (
-            b'--b\r\nContent-Disposition: form-data; name="csrf_token"\r\n\r\n' + visitor.token.encode(),
-            b'\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n' + file,
-            b"\r\n--b--\r\n",
-        )
-        return endpoint.call(b"".join(parts))
+        return endpoint.call(upload(visitor, file))
 
     plain = partial(call, ID + b"," + ID + b",A,B,1,N,500,UGX," + b" " * 110 + b"\n")
     plain()
@@ -78,3 +84,50 @@ def test_the_file_of_a_bank(app: Flask, operator: Operators) -> None:
         b"," * 31 + b"\n",
     )
     report("the file of a bank", *worst_ratio(plain, ((repr(unit[:9]), partial(call, unit)) for unit in units)))
+
+
+def test_the_columns_of_a_statement(app: Flask, operator: Operators) -> None:
+    visitor = operator("first")
+    visitor.get("/operator/reconciliation/new")
+    endpoint = form(app, visitor, "/operator/reconciliation/new", worst_inputs.MULTIPART)
+
+    def call(file: bytes) -> float:
+        return endpoint.call(upload(visitor, file, provider="mtn", result="try"))
+
+    plain = partial(call, b"Id,Date,Amount\n" + b"1,2026-11-20 09:05:10,-5000\n" * 35)
+    plain()
+    assert endpoint.status == 200
+    cell = b'<c t="s"><v>0</v></c>'
+    books = {
+        f"256 headings of {length:,} letters": raw_workbook(
+            b"<row>" + cell * 256 + b"</row>", b"<sst><si><t>" + b"a" * length + b"</t></si></sst>"
+        )
+        for length in (1, 100, 32_700)
+    }
+    books["256 headings"] = b"a," * 255 + b"\n"
+    calls = ((name, partial(call, book)) for name, book in books.items())
+    report("1 KiB, the form with the columns of a statement", *worst_ratio(plain, calls))
+    endpoint.call(upload(visitor, books["256 headings of 32,700 letters"], provider="mtn", result="try"))
+    assert endpoint.length < 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "transactions?from", "transactions?phone_number", "transactions?cursor", "transactions?key_id",
+        "payouts?status", "requests?status", "requests?path", "events?type", "search?q", "search?day",
+        "api-keys?q", "audit?action",
+    ],
+)  # fmt: skip
+def test_the_filters_of_lists(app: Flask, visit: Visit, field: str) -> None:
+    path, _, name = field.partition("?")
+    endpoint = replace(form(app, visit(), f"/{path}", worst_inputs.FORM), method="GET")
+
+    def call(value: str) -> float:
+        return endpoint.call(query=f"{name}={value}")
+
+    units = ("1", "%25", "%E9", "-", ":", "%2B2567", "eyJ.", "2026-01-01T", "%00", "%3C", "%22", "+")
+    call("a")
+    assert endpoint.status in (200, 400)
+    values = ((unit, partial(call, unit * (_QUERY_CHARACTERS // len(unit)))) for unit in units)
+    report(f"Query, `/console/{field}`", *worst_ratio(partial(call, "a" * _QUERY_CHARACTERS), values))

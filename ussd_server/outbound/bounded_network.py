@@ -19,6 +19,7 @@ Resolve = Callable[[str, int], list[str]]
 CONNECT_SECONDS = 5.0
 HEADER_MAX_BYTES = 48 * 1024  # with what of the body arrives in the same read
 _READ_BYTES = 16 * 1024
+_MOST_HEAD_LINES = 200
 
 
 class NameNotFoundError(Exception):
@@ -40,13 +41,28 @@ class ExchangeProgress(threading.local):
 
     deadline_at: float = 0.0
     bytes_allowed: int = 0
+    head: bytes | None = b""
+    """What was received of the head; None behind it."""
     sent: bool = False
 
     def begin(self, deadline_at: float) -> None:
         """Start an exchange that ends at `deadline_at`, in seconds of the monotonic clock."""
         self.deadline_at = deadline_at
         self.bytes_allowed = HEADER_MAX_BYTES
+        self.head = b""
         self.sent = False
+
+    def begin_body(self, most_bytes: int) -> None:
+        """Allow a body of so many bytes behind the head."""
+        self.bytes_allowed, self.head = HEADER_MAX_BYTES + most_bytes, None
+
+    def count(self, received: bytes) -> None:
+        """Take what was received. Raises ReplyTooLargeError beyond the bounds of bytes and of lines of the head."""
+        self.bytes_allowed -= len(received)
+        if self.head is not None:
+            self.head += received
+        if self.bytes_allowed < 0 or (self.head is not None and _has_long_head(self.head)):
+            raise ReplyTooLargeError()
 
     def remaining(self) -> float:
         """The seconds until the deadline; 0 when it has passed."""
@@ -65,9 +81,7 @@ class _BoundedStream(httpcore2.NetworkStream):
         if not remaining:
             raise httpcore2.ReadTimeout()
         received = self._inner.read(min(max_bytes, _READ_BYTES), remaining)
-        self._progress.bytes_allowed -= len(received)
-        if self._progress.bytes_allowed < 0:
-            raise ReplyTooLargeError()
+        self._progress.count(received)
         return received
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -149,3 +163,17 @@ class BoundedBackend(httpcore2.NetworkBackend):
         if thread.is_alive() or not addresses:
             raise NameNotFoundError()
         return list(addresses)
+
+
+def _has_long_head(received: bytes) -> bool:
+    """Whether a reply begins with more than 200 lines before its body, those of `100 Continue` included."""
+    lines = received.split(b"\n", _MOST_HEAD_LINES)
+    if len(lines) <= _MOST_HEAD_LINES:
+        return False
+    is_final = False
+    for line in lines:
+        if line.startswith(b"HTTP/"):
+            is_final = b" 1" not in line[:11]
+        elif is_final and line in (b"", b"\r"):
+            return False
+    return True

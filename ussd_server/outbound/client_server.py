@@ -10,8 +10,10 @@ from urllib.parse import urlencode
 
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, Transport, TransportFailure
+from ussd_server.parsing.json_text import has_more_values
 
 _MAX_ANSWER_BYTES = 64 * 1024
+_MOST_VALUES = 700
 _MAX_SCREEN_CHARACTERS = 2000
 
 
@@ -50,12 +52,15 @@ class ClientServer:
         signature: Signature,
         timeout_seconds: float,
     ) -> Any:
-        """Send JSON (no body when `body` is None) and return the JSON of a 2xx reply. Raises NoAnswerError."""
+        """Send JSON (no body when `body` is None) and return the JSON of a 2xx reply.
+
+        Raises NoAnswerError, also for a reply of more than 700 values.
+        """
         written = b"" if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         own = {"Content-Type": "application/json"} if written else {}
         if method != "GET":
             own["Idempotency-Key"] = signature.call_id
-        return _json(self._exchange(method, url, {**headers, **own}, written, signature, timeout_seconds))
+        return read_json(self._exchange(method, url, {**headers, **own}, written, signature, timeout_seconds))
 
     def hand_over(
         self, url: str, protocol: str, step: Handover, signature: Signature, timeout_seconds: float
@@ -113,7 +118,11 @@ class ClientServer:
         return answer.body
 
 
-def _json(body: bytes) -> Any:
+def read_json(body: bytes) -> Any:
+    """The document in a reply. Raises NoAnswerError for what is no JSON, and for more than 700 values."""
+    marks = body.count(b",") + body.count(b"{") + body.count(b"[")
+    if marks > _MOST_VALUES and has_more_values(body, _MOST_VALUES):
+        raise NoAnswerError
     try:
         return json.loads(body.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):

@@ -16,6 +16,8 @@ _PIECE = re.compile(rb"(?:[^%]++|%[0-9A-Fa-f]{2}|%){1,2000}+", re.DOTALL)
 _END_OF_HEAD = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _MOST_PARTS = 20
 _MOST_HEAD_BYTES = 4000
+# In one pass, while `replace` searches for each plus anew.
+_PLUS_TO_SPACE = bytes.maketrans(b"+", b" ")
 
 
 class FormError(ValueError):
@@ -62,7 +64,7 @@ def check_parts(text: bytes, boundary: bytes) -> None:
 
 
 def _field(text: bytes, pause: Callable[[], object]) -> tuple[str, str]:
-    name, _, value = text.replace(b"+", b" ").partition(b"=")
+    name, _, value = text.translate(_PLUS_TO_SPACE).partition(b"=")
     return _unescaped(name, pause), _unescaped(value, pause)
 
 

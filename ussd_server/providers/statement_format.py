@@ -136,7 +136,7 @@ def problem_of_additions(additions: Path, providers: Collection[str]) -> str | N
 def _read_additions(path: Path) -> list[dict[str, str | None]]:
     with path.open(encoding="utf-8-sig", newline="") as lines:
         rows = csv.DictReader(lines)
-        if set(rows.fieldnames or ()) != set(_COLUMNS):
+        if sorted(rows.fieldnames or ()) != sorted(_COLUMNS):
             raise ValueError(f"must have the columns {', '.join(_COLUMNS)}")
         return list(rows)
 

@@ -6,9 +6,10 @@ import re
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from ussd_server.outbound.transport import SendState, Transport
+from ussd_server.parsing.form_text import form_fields
 from ussd_server.providers.http.connection import Breaker, ProviderConnection
 from ussd_server.providers.http.replies import ProviderReply, code_or_message
 from ussd_server.senders.messages import DeliveryReport, SendOutcome, SendResult, SmsAccess, SmsFailure
@@ -17,7 +18,7 @@ from ussd_server.values import phone_number as typed_number
 LIVE = "https://api.africastalking.com"
 _PATH = "/version1/messaging"
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9_.-]{5,100}", re.ASCII)
-_MOST_FIELDS = 50
+_MOST_FIELDS, _MOST_ESCAPES = 50, 400
 # These refuse the call before anything is sent: wrong credentials, too many calls.
 _NOT_SENT_STATUSES = frozenset({401, 403, 429})
 # What a recipient's code proves: processed, sent, queued; a code of neither list proves nothing.
@@ -70,11 +71,12 @@ class AfricasTalkingSender:
     def read_report(self, body: bytes) -> DeliveryReport | None:
         """Read `id status phoneNumber failureReason`."""
         try:
-            fields = parse_qs(body.decode(), max_num_fields=_MOST_FIELDS)
+            # Of a name that is given twice, the first value counts.
+            fields = dict(reversed(form_fields(body, _MOST_FIELDS, _MOST_ESCAPES)))
         except ValueError:
             return None
         message_id, status, number, reason = (
-            fields.get(name, [""])[0] for name in ("id", "status", "phoneNumber", "failureReason")
+            fields.get(name, "") for name in ("id", "status", "phoneNumber", "failureReason")
         )
         # Some senders of forms do not encode the plus.
         phone_number = typed_number(number.strip())

@@ -22,6 +22,7 @@ from ussd_server.values import is_id, with_hyphens
 
 # Commas and brackets, in texts too. Replies and reports of payments have some dozens.
 _MOST_MARKS = 500
+_LONGEST_NUMBER = 100
 _MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)
 _NOT_IN_A_CODE = re.compile(r"[^A-Za-z0-9_ .-]+")
 _NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .-]+")
@@ -60,10 +61,16 @@ def parse(body: bytes) -> Mapping[str, Any]:
     if body.count(b",") + body.count(b"{") + body.count(b"[") > _MOST_MARKS:
         return {}
     try:
-        document = json.loads(body.decode("utf-8"), parse_float=Decimal, parse_constant=str)
+        document = json.loads(body.decode("utf-8"), parse_float=_decimal, parse_constant=str)
     except (ValueError, ArithmeticError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def _decimal(text: str) -> Decimal:
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError
+    return Decimal(text)
 
 
 def cents(amount: Any) -> int | None:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -23,6 +24,9 @@ from ussd_server.values import new_id_floor
 _PAYMENTS_AT_ONCE = 1000
 _SUMS = "SHA256SUMS"
 _MOST_SUMS_BYTES = 4096
+# A line that is longer is read in parts, which are no rows of an archive.
+_MOST_LINE_CHARACTERS = 1024 * 1024
+_MOST_COLUMNS = 200
 
 
 class _Kept(NamedTuple):
@@ -129,12 +133,19 @@ _IDS = "SELECT id FROM transactions WHERE id >= :low AND id < :end ORDER BY id L
 
 
 def _ids(path: Path, key: str, begin: str, end: str) -> Iterator[str]:
-    """Yield the payment of each row. INVALID_REQUEST for one of another month."""
+    """Yield the payment of each row. INVALID_REQUEST for one of another month, or of another length."""
     with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if not begin <= (row.get(key) or "") < end:
+        rows = csv.reader(iter(partial(file.readline, _MOST_LINE_CHARACTERS), ""), strict=True)
+        headings = next(rows, [])
+        if key not in headings or len(headings) > _MOST_COLUMNS:
+            raise ServiceError(Code.INVALID_REQUEST, f"{path.name} has other columns")
+        column = headings.index(key)
+        for row in rows:
+            if len(row) != len(headings):
+                raise ServiceError(Code.INVALID_REQUEST, f"{path.name} has a row of another length")
+            if not begin <= row[column] < end:
                 raise ServiceError(Code.INVALID_REQUEST, f"{path.name} has a row of another month")
-            yield row[key]
+            yield row[column]
 
 
 def _bounds(month: str) -> tuple[datetime, datetime]:

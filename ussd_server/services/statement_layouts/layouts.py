@@ -32,7 +32,7 @@ from ussd_server.services.statement_layouts.messages import (
     RemoveLayout,
     StatementPreview,
 )
-from ussd_server.spreadsheets.headings import Headings, headings_key
+from ussd_server.spreadsheets.headings import LONGEST_HEADING, Headings, headings_key
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
@@ -182,7 +182,8 @@ def _columns_of(reader: StatementReader, request: PreviewStatement) -> tuple[Col
         how = ColumnSource.KEPT
     fields = {column: StatementField(field) for field, column in headings.columns.items()}
     return tuple(
-        ColumnView(cell, fields.get(index), how if index in fields else None) for index, cell in enumerate(cells)
+        ColumnView(cell[:LONGEST_HEADING], fields.get(index), how if index in fields else None)
+        for index, cell in enumerate(cells)
     )
 
 

@@ -1,0 +1,103 @@
+"""No reply or report of another server costs more than four times what a plain one of its size costs (P31).
+
+Run with `-s`, the tests print rows of the table of `docs/RELIABILITY.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from tests.outbound.strange_server import StrangeServer, answer, polite
+from tests.support import worst_inputs
+from tests.support.costs import LIMIT, worst_ratio
+from ussd_server.outbound import client_server
+from ussd_server.outbound.client_server import NoAnswerError
+from ussd_server.outbound.transport import Transport
+from ussd_server.providers.http import replies
+from ussd_server.senders.africastalking import AfricasTalkingSender
+from ussd_server.senders.messages import SmsAccess
+
+SIZE = 64 * 1024
+
+
+def cost(read: Callable[[bytes], object], body: bytes) -> float:
+    began = time.thread_time()
+    with suppress(NoAnswerError):
+        read(body)
+    return (time.thread_time() - began) * 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("title", "read"),
+    [("JSON, a reply to an `http` node", client_server.read_json), ("JSON, a provider's reply", replies.parse)],
+)
+def test_a_reply_costs_no_more_than_four_plain_ones(title: str, read: Callable[[bytes], object]) -> None:
+    plain = partial(cost, read, worst_inputs.plain_json(SIZE))
+    bodies = ((name, partial(cost, read, body)) for name, body in worst_inputs.json_bodies(SIZE, 690))
+    ratio, name = worst_ratio(plain, bodies)
+    print(f"| {title} | {ratio:.1f} | {name} |")
+    assert ratio <= LIMIT, (title, name)
+
+
+@pytest.mark.slow
+def test_a_report_of_a_sender_costs_no_more_than_four_plain_ones() -> None:
+    sender = AfricasTalkingSender(SmsAccess("africastalking", "http://127.0.0.1", "acme", "key"), Transport())
+    plain = partial(cost, sender.read_report, worst_inputs.plain_form(SIZE))
+    bodies = ((name, partial(cost, sender.read_report, body)) for name, body in worst_inputs.form_bodies(SIZE))
+    ratio, name = worst_ratio(plain, bodies)
+    print(f"| Form of 64 KiB, a report of a sender of messages | {ratio:.1f} | {name} |")
+    assert ratio <= LIMIT, name
+
+
+def test_a_reply_of_a_client_has_at_most_700_values() -> None:
+    assert len(client_server.read_json(json.dumps(["a, [b]"] * 699).encode())) == 699
+    with pytest.raises(NoAnswerError):
+        client_server.read_json(json.dumps([0] * 701).encode())
+
+
+def replies_on_the_wire() -> Iterator[tuple[str, bytes]]:
+    """Replies of at most 64 KiB whose framing is the most work."""
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for size in (1, 2, 16, 64, 300):
+        yield f"chunks of {size}", chunked + (b"%x\r\n%s\r\n" % (size, b"a" * size)) * (SIZE // size) + b"0\r\n\r\n"
+    end = b"Content-Length: 1\r\n\r\na"
+    yield "headers", b"HTTP/1.1 200 OK\r\n" + b"a:b\r\n" * 9000 + end
+    yield "folded headers", b"HTTP/1.1 200 OK\r\na:b\r\n" + b" b\r\n" * 9000 + end
+    yield "continuations", b"HTTP/1.1 100 C\r\n\r\n" * 2500 + b"HTTP/1.1 200 OK\r\n" + end
+    yield "chunks with names", chunked + (b"1;" + b"n" * 200 + b"\r\na\r\n") * (SIZE // 200) + b"0\r\n\r\n"
+
+
+def test_a_head_has_at_most_200_lines_and_a_body_behind_it_any() -> None:
+    transport = Transport()
+    for reply, is_taken in [
+        (answer("200 OK", b"\n" * 5000, "A: b\r\n" * 150), True), (answer("200 OK", b"a", "A: b\r\n" * 201), False),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 90 + answer("200 OK", b"\n" * 5000), True),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 101 + answer("200 OK", b"a"), False),
+    ]:  # fmt: skip
+        with StrangeServer(polite(reply)) as server:
+            assert transport.exchange("POST", server.url, timeout_seconds=20).complete is is_taken
+    transport.close()
+
+
+@pytest.mark.slow
+def test_a_reply_costs_no_more_than_four_plain_ones_to_receive() -> None:
+    transport = Transport()
+
+    def receive(reply: bytes) -> float:
+        with StrangeServer(polite(reply)) as server:
+            began = time.thread_time()
+            transport.exchange("POST", server.url, timeout_seconds=20)
+            return (time.thread_time() - began) * 1000
+
+    plain = partial(receive, answer("200 OK", b"a" * SIZE))
+    ratio, name = worst_ratio(plain, ((name, partial(receive, reply)) for name, reply in replies_on_the_wire()))
+    transport.close()
+    print(f"| HTTP, a reply of 64 KiB | {ratio:.1f} | {name} |")
+    assert ratio <= LIMIT, name
