@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -63,7 +64,7 @@ def is_of_operators(path: str) -> bool:
     return path not in PUBLIC and (path == AREA or path.startswith(f"{AREA}/"))
 
 
-def open_page(visitor: ConsoleVisitor, method: str, path: str, token: str = "", **options: object) -> tuple[int, str]:
+def open_page(visitor: ConsoleVisitor, method: str, path: str, token: str = "", **options: Any) -> tuple[int, str]:
     """The status and the address to which the answer leads. Forms hold nothing but their token."""
     data = {"csrf_token": token} if method == "POST" else None
     reply = visitor.web.open(f"/console{path}", method=method, data=data, **options)
