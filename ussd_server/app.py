@@ -50,7 +50,7 @@ from ussd_server.languages import gettext, ngettext
 from ussd_server.limits.networks import network_of
 from ussd_server.logs import Logger, log_call, trace_of
 from ussd_server.metrics import counting, ended_requests
-from ussd_server.parsing.secrets_in_text import without_secrets
+from ussd_server.parsing.secrets_in_text import without_paths, without_secrets
 from ussd_server.services.request_log.messages import LoggedRequest
 from ussd_server.spans import end_call
 from ussd_server.status import Code, CursorError, ServiceError
@@ -250,7 +250,7 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
             path=path,
             status=status,
             code=current.code,
-            message=_printable(current.message),
+            message=_printable(without_paths(current.message) if is_refused else current.message),
             took_ms=took_ms,
             address=current.address,
             # A path may hold anything until the request is accepted.

@@ -8,13 +8,17 @@ STARS = "********"
 _LONGEST_NAME = 40
 
 # Our own secrets, those of webhooks, JWTs and their beginnings, what we sign for refreshes, links and sessions (a list
-# begins with `WyI`, a packed object with `.eJ`), and what follows "Bearer" in a header.
+# begins with `WyI`, a packed object with `.eJ`), and what follows "Bearer" or "Basic" in a header.
 _SECRET = re.compile(
     r"(?:ussdsk_|whsec_)[\w+/=-]*|(?:\beyJ|\bWyI|\.eJ)[\w-]{8,}(?:\.[\w-]*){0,4}|(?<=\b[Bb]earer )[\w.~+/=-]{8,}"
+    r"|(?<=\b[Bb]asic )(?=[A-Za-z+/]*[0-9=])[\w+/=-]{8,}"
 )
-_CARD_NUMBER = re.compile(r"(?<![\w-])[0-9](?:[ -]?[0-9]){12,18}(?![\w-])", re.ASCII)
-_SEPARATORS = str.maketrans("", "", " -")
-_ADDRESS = re.compile(r"(?i)\b([a-z][a-z0-9+]{1,9}://)(?:[^\s/?#@]*@)?([^\s/?#@\"'<>]*)[^\s\"'<>]*")
+_CARD_NUMBER = re.compile(r"(?<![\w-])\d(?:[ \u00a0-]?\d){12,18}(?![\w-])")
+_SEPARATORS = str.maketrans("", "", " \u00a0-")
+# A password may stand in the place of a port, when the rest of the address was cut off.
+_ADDRESS = re.compile(
+    r"(?i)\b([a-z][a-z0-9+]{1,9}://)(?:[^\s/?#@]*@)?(\[[0-9a-f:.]*\]|[^\s/?#@:\"'<>]*)(:\d{1,5}\b)?[^\s\"'<>]*"
+)
 
 
 def without_secrets(text: str) -> str:
@@ -24,7 +28,7 @@ def without_secrets(text: str) -> str:
 
 def without_paths(text: str) -> str:
     """Return a text with only scheme and host of each address in it."""
-    return _ADDRESS.sub(r"\1\2", text)
+    return _ADDRESS.sub(r"\1\2\3", text)
 
 
 def shown_name(name: str) -> str:

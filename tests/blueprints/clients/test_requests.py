@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 import pytest
@@ -152,6 +153,9 @@ LOOKS = (
     "4111 1111 1111 1111",
     "5500-0000-0000-0004",
     "378282246310005",
+    "4111\u00a01111\u00a01111\u00a01111",
+    "٤١١١١١١١١١١١١١١١",
+    "Basic dXNlcjpodW50ZXIy",
 )
 FIELDS = (
     "phone_number",
@@ -199,6 +203,16 @@ def test_none_of_the_secrets_that_are_planted_into_bodies_stands_in_the_log_or_i
             assert secret not in reply.text or reply.status_code == 201, fields
             if reply.status_code >= 400:
                 assert secret not in orjson.dumps(caller.look(f"requests/{request_id}")).decode(), fields
+
+
+@pytest.mark.parametrize("address", ["amqp://u:hunter2@example.com/x", "https://example.com/hunter2"])
+def test_of_an_address_in_a_refusal_the_log_keeps_scheme_and_host(caller: Caller, address: str) -> None:
+    path = f"/api/events?type={quote(f'{address} ussd://u:hunter2h')}"
+    caller.key = caller.client.create_key("webhooks:read")
+    assert caller.call("GET", path, **{"X-Request-Id": "address"}).status_code == 400
+    message = caller.look("requests/address")["message"]
+    assert "://example.com ussd://u" in message
+    assert "hun" not in message
 
 
 def test_a_wrong_secret_is_in_the_log_of_its_client_and_an_unknown_key_in_none(caller: Caller) -> None:
