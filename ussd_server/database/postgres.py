@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import lru_cache
-from heapq import heappop, heappush
+from heapq import heappop
 from typing import Any
 
 import orjson
@@ -92,7 +91,8 @@ class Connection(psycopg.Connection[Any]):
 class _Adapter(Psycopg3Adapter):
     """Peewee's adapter for psycopg 3, with our connection class.
 
-    After a server that did not reply, the next attempts are refused at once: each would wait for its own timeout.
+    One thread at a time connects; others queue. When the server did not reply, the queued threads are refused at once
+    instead of each waiting for its own timeout.
     """
 
     _rests_until = 0.0  # by the monotonic clock
@@ -118,12 +118,6 @@ class _Adapter(Psycopg3Adapter):
         return connection
 
 
-class _Attempt:
-    """One connection in the making. `error` says why there is none; all threads that waited for it raise that."""
-
-    error: Exception | None = None
-
-
 class PostgresPool(LendingPool, PooledPostgresqlDatabase):  # type: ignore[misc]
     """A pool that overrides Peewee's private methods.
 
@@ -145,43 +139,31 @@ class PostgresPool(LendingPool, PooledPostgresqlDatabase):  # type: ignore[misc]
             raise
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        self._attempt: _Attempt | None = None
+        self._is_making = False
         # Peewee locks the connection state here, but each thread has its own.
         super().__init__(*given, thread_safe=False, **named)
         self._state = _ConnectionLocal()
 
     def _connect(self) -> Any:
-        """Return the connection that is free first: one that another thread returns, or a new one.
-
-        Making one takes 130 to 250 ms in a busy web process, a transaction less.
-        """
-        attempt: _Attempt | None = None
         with self._pool_available:
-            while (idle := self._take_idle()) is None:
-                if attempt is not None and attempt.error is not None:
-                    raise attempt.error
-                attempt = self._attempt or self._begin_attempt()
+            # A thread that waits while another one connects takes what is returned meanwhile.
+            while True:
+                if (idle := self._take_idle()) is not None:
+                    return idle
+                if len(self._in_use) >= self._max_connections:
+                    raise MaxConnectionsExceeded("all connections are in use")
+                if not self._is_making:
+                    break
                 self._pool_available.wait(_LOOK_AGAIN_SECONDS)
-        return idle
-
-    def _begin_attempt(self) -> _Attempt:
-        if len(self._in_use) >= self._max_connections:
-            raise MaxConnectionsExceeded("all connections are in use")
-        attempt = self._attempt = _Attempt()
-        threading.Thread(target=self._make, args=(attempt,), name="database-connection", daemon=True).start()
-        return attempt
-
-    def _make(self, attempt: _Attempt) -> None:
+            self._is_making = True
         try:
-            made = super(PooledDatabase, self)._connect()
-        except Exception as error:
-            made, attempt.error = None, error
-        with self._pool_available:
-            self._attempt = None
-            if made is not None:
-                self._heap_counter += 1
-                heappush(self._connections, (time.time(), self._heap_counter, made))
-            self._pool_available.notify_all()
+            connection = super(PooledDatabase, self)._connect()
+            self._in_use[id(connection)] = PoolConnection(time.time(), connection, time.time())
+        finally:
+            with self._pool_available:
+                self._is_making = False
+                self._pool_available.notify()
+        return connection
 
     def _take_idle(self) -> Any:
         while self._connections:
