@@ -28,7 +28,7 @@ def without_secrets(text: str) -> str:
 
 def without_paths(text: str) -> str:
     """Return a text with only scheme and host of each address in it."""
-    return _ADDRESS.sub(r"\1\2\3", text)
+    return _ADDRESS.sub(r"\1\2\3", text) if "://" in text else text
 
 
 def shown_name(name: str) -> str:
