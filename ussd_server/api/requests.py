@@ -31,6 +31,7 @@ from ussd_server.parsing.json_text import (
     is_deeper,
     no_pause,
     unstorable_escape,
+    value_marks,
 )
 from ussd_server.parsing.secrets_in_text import shown_name
 from ussd_server.status import Code, ServiceError
@@ -185,7 +186,7 @@ def parse_object(
     if request.mimetype != JSON or not _is_utf8(request):
         raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/json in UTF-8")
     pause = let_others_run if len(body) > MAX_BODY_BYTES else no_pause
-    marks = body.count(b",") + body.count(b"{") + body.count(b"[")
+    marks = value_marks(body)
     if marks > most_values and has_more_values(body, most_values, pause):
         raise ServiceError(Code.INVALID_REQUEST, f"The request body has more than {most_values:,} values")
     document = _parse_json(body, pause)

@@ -9,6 +9,7 @@ from unicodedata import category
 from urllib.parse import unquote_to_bytes, urlencode
 
 from ussd_server.gateways.messages import GatewayReply, GatewayRequest, StepKind, UnreadableError
+from ussd_server.parsing.json_text import value_marks
 from ussd_server.values import phone_number
 
 MAX_REQUEST_BYTES = 16_384
@@ -70,7 +71,7 @@ class RequestFields:
     def of_json(cls, request: GatewayRequest) -> RequestFields:
         """Parse a JSON object in a body. Raises UnreadableError for anything else."""
         raw = _bounded(request.body)
-        if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > _MOST_MARKS:
+        if value_marks(raw) > _MOST_MARKS:
             raise UnreadableError("the body has too many values")
         try:
             parsed = json.loads(_decoded(raw).removeprefix("\ufeff"), object_pairs_hook=cls)

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, Transport, TransportFailure
+from ussd_server.parsing.json_text import value_marks
 from ussd_server.threads import in_native_thread
 
 _MAX_ANSWER_BYTES = 64 * 1024
@@ -118,9 +119,8 @@ class ClientServer:
 
 def read_json(body: bytes) -> Any:
     """The document in a reply; one of many values is read beside other calls. Raises NoAnswerError for no JSON."""
-    marks = body.count(b",") + body.count(b"{") + body.count(b"[")
     try:
-        return _read(body) if marks <= _USUAL_MARKS else in_native_thread(_read, body, pool="documents")
+        return _read(body) if value_marks(body) <= _USUAL_MARKS else in_native_thread(_read, body, pool="documents")
     except (ValueError, RecursionError):
         raise NoAnswerError from None
 

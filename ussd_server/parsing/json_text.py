@@ -51,11 +51,15 @@ def no_pause() -> None:
     """Go on at once."""
 
 
+def value_marks(text: bytes) -> int:
+    """Return how many commas and opening brackets a JSON text has: no more values can be in its lists and objects."""
+    return text.count(b",") + text.count(b"{") + text.count(b"[")
+
+
 def has_more_values(text: bytes, most: int, pause: Callable[[], object] = no_pause) -> bool:
     """Return whether a JSON text has more than `most` values in its lists and objects. Costs 0.1 us a value, or less.
 
-    No text has more values than commas and opening brackets. `pause` is called between slices of the work, as in
-    every function of this module.
+    `pause` is called between slices of the work, as in every function of this module.
     """
     found = paused(_VALUE_ENDS.finditer(text), pause)
     # The end of the text matches too.

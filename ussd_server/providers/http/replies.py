@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from ussd_server.outbound.transport import HttpExchange, SendState
+from ussd_server.parsing.json_text import value_marks
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, ProviderAnswer
 from ussd_server.values import is_id, with_hyphens
@@ -58,7 +59,7 @@ def read(exchange: HttpExchange) -> ProviderReply:
 
 def parse(body: bytes) -> Mapping[str, Any]:
     """A JSON object, or an empty one for everything else that a body may be, also for one of very many values."""
-    if body.count(b",") + body.count(b"{") + body.count(b"[") > _MOST_MARKS:
+    if value_marks(body) > _MOST_MARKS:
         return {}
     try:
         document = json.loads(body.decode("utf-8"), parse_float=_decimal, parse_constant=str)
