@@ -32,7 +32,7 @@ class Crowd:
     """Threads that call without a pause; `answers` are all replies."""
 
     def __init__(
-        self, installed: Installed, keys: list[dict[str, str]], name: str, callers: int, pace_seconds: float = 0.05
+        self, installed: Installed, keys: list[dict[str, str]], name: str, callers: int, pace_seconds: float = 0.15
     ) -> None:
         """All callers together must stay below nginx's limit for one address."""
         self.callers = callers

@@ -51,7 +51,6 @@ def mtn() -> Iterator[StandInProcess]:
     mtn_process.stop()
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("kill_point", "mood"),
     [

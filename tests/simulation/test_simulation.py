@@ -33,6 +33,7 @@ def test_worlds_hold_every_promise(seeds: range, worlds: list[dict[str, Any]]) -
     assert sum(result["lines"].get("lost", 0) for result in worlds) > len(seeds) / 2
 
 
+@pytest.mark.nightly
 def test_the_same_seed_gives_the_same_history_to_the_byte(seeds: range, worlds: list[dict[str, Any]]) -> None:
     (again,) = results(range(_SAME, _SAME + 1), _DAYS, bug=None, jobs=1)
     assert again["digest"] == worlds[_SAME - seeds.start]["digest"]
@@ -60,6 +61,7 @@ def test_a_planted_bug_at_the_gates_is_found_within_twenty_seeds(bug: str, rule:
     assert rule in {each for each, _ in last["violations"]}
 
 
+@pytest.mark.nightly
 def test_a_planted_bug_is_found_and_shown_in_words() -> None:
     *_, last = results(range(1, 201), _DAYS, "silence-is-failure", jobs=1)
     assert "failure_is_true" in {rule for rule, _ in last["violations"]}

@@ -29,9 +29,7 @@ from ussd_server.smpp import bind as bind_module
 from ussd_server.smpp import repeats
 from ussd_server.spans import end_export, export_spans
 
-pytestmark = pytest.mark.slow
-
-pytestmark = pytest.mark.needs_node
+pytestmark = [pytest.mark.slow, pytest.mark.needs_node]
 
 Connect = Callable[..., ChannelView]
 BEGIN, CONTINUE, LAST = 1, 18, 17
@@ -170,7 +168,6 @@ def crawl(services: Services) -> Iterator[str]:
     yield repr(services.personal_data.export(PHONE, OPERATOR))
 
 
-@pytest.mark.both_databases
 def test_five_hundred_wrong_pins_over_two_gateways_lock_ten_phones_and_no_other(
     services: Services, shop: Shop, operator: OperatorSide, connect: Connect
 ) -> None:

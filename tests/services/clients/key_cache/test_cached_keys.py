@@ -83,7 +83,6 @@ def test_a_key_that_is_enabled_again_is_accepted_at_once(
 
 
 @pytest.mark.parametrize("is_redis_faulty", [False, True], ids=["with Redis", "with Redis faults"])
-@pytest.mark.both_databases
 def test_of_ten_thousand_calls_after_the_replies_none_is_accepted_under_the_old_values(
     web: Services, office: Services, example_client: ExampleClient, redis: Server, is_redis_faulty: bool
 ) -> None:
