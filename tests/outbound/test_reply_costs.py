@@ -91,6 +91,11 @@ def replies_on_the_wire() -> Iterator[tuple[str, bytes]]:
     yield "folded headers", b"HTTP/1.1 200 OK\r\na:b\r\n" + b" b\r\n" * 9000 + end
     yield "continuations", b"HTTP/1.1 100 C\r\n\r\n" * 2500 + b"HTTP/1.1 200 OK\r\n" + end
     yield "chunks with names", chunked + (b"1;" + b"n" * 200 + b"\r\na\r\n") * (SIZE // 200) + b"0\r\n\r\n"
+    for name, line in (("trailers", b"a:b\r\n"), ("folded trailers", b" b\r\n"), ("short trailers", b"a:\n")):
+        yield name, chunked + b"1\r\na\r\n0\r\na:b\r\n" + line * (SIZE // len(line)) + b"\r\n"
+    trailers = b"a:b\r\n" * 8000
+    yield "trailers at once", chunked + b"0;n\r\n" + trailers + b"\r\n"
+    yield "trailers late", chunked + b"%x\r\n%s\r\n0\r\n" % (SIZE // 2, b"a" * (SIZE // 2)) + trailers + b"\r\n"
 
 
 def test_a_head_has_at_most_200_lines_and_a_body_behind_it_any() -> None:
