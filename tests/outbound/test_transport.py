@@ -302,6 +302,25 @@ def wait_until_closed(visit: Visit) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        answer(body=b"first"),
+        answer("204 No Content"),
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n0\r\nA: b\r\n\r\n",
+    ],
+)
+def test_what_follows_a_reply_is_never_the_reply_to_the_next_request(transport: Transport, first: bytes) -> None:
+    def say_more(visit: Visit) -> None:
+        while visit.read_request():
+            visit.say(first + answer(body=b"another") if visit.number == 1 else answer(body=b"second"))
+
+    with StrangeServer(say_more) as server:
+        assert transport.exchange("POST", server.url, timeout_seconds=LONG_SECONDS).complete
+        assert transport.exchange("POST", server.url, timeout_seconds=LONG_SECONDS).body == b"second"
+
+
 def test_every_address_of_a_name_is_tried() -> None:
     transport = Transport(resolve=lambda host, port: ["127.0.0.2", "::1", "127.0.0.1"])
     with StrangeServer(polite(answer())) as server, closing(transport):

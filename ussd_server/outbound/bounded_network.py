@@ -23,7 +23,7 @@ _READ_BYTES = 16 * 1024
 _MOST_LINES = 200
 _MOST_READS = 350  # Each takes 40 us, however little it brings.
 MOST_CHUNKS = 150  # Each takes 7 to 15 us, however short it is.
-_BLANK_LINE = re.compile(rb"\n\r?\n")
+_EMPTY_LINE = re.compile(rb"\n\r?\n")
 _INFORMATION = re.compile(rb"HTTP/\S* 1")
 
 
@@ -41,28 +41,38 @@ def resolve_name(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(sockaddr[0]) for _, _, _, _, sockaddr in found))
 
 
-class _Chunks:
-    """Finds the end of a body in chunks, because a library reads the lines of its trailer all at once."""
+class _Body:
+    """What was received behind the head of a reply."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_chunked: bool) -> None:
+        self._is_chunked = is_chunked
         self._received = bytearray()
-        self._begin = 0
-        self._count = 0
+        self._chunk_at = self._count = 0
 
     def take(self, received: bytes) -> None:
-        """Take a part of the body. Raises ReplyTooLargeError beyond the bounds of chunks and lines of the trailer."""
+        """Add a part. Raises ReplyTooLargeError beyond the bounds of chunks and of lines of the trailer.
+
+        The library reads a trailer all at once, and has no bound for its lines.
+        """
         self._received += received
-        while (end := self._received.find(b"\r\n", self._begin)) >= 0:
+        while self._is_chunked and (end := self._received.find(b"\r\n", self._chunk_at)) >= 0:
             try:
-                size = int(self._received[self._begin : end].partition(b";")[0], 16)
+                size = int(self._received[self._chunk_at : end].partition(b";")[0], 16)
             except ValueError:
                 return  # The library refuses it.
             if self._count > MOST_CHUNKS or (not size and self._received.count(b"\n", end + 2) > _MOST_LINES):
                 raise ReplyTooLargeError()
             if not size:
                 return
-            self._begin = end + 2 + size + 2
+            self._chunk_at = end + 2 + size + 2
             self._count += 1
+
+    def is_longer_than(self, content: bytes) -> bool:
+        """Whether bytes follow a reply of which all was read."""
+        if not self._is_chunked:
+            return len(self._received) > len(content)
+        end = _EMPTY_LINE.search(self._received, self._chunk_at)
+        return end is None or end.end() < len(self._received)
 
 
 class ExchangeProgress(threading.local):
@@ -71,25 +81,22 @@ class ExchangeProgress(threading.local):
     deadline_at: float = 0.0
     bytes_allowed: int = 0
     reads_allowed: int = 0
-    head: bytes | None = b""
-    """What was received of the head; None behind it."""
-    chunks: _Chunks | None = None
+    head: bytes = b""
+    body: _Body | None = None
     sent: bool = False
 
     def begin(self, deadline_at: float) -> None:
         """Start an exchange that ends at `deadline_at`, in seconds of the monotonic clock."""
         self.deadline_at = deadline_at
         self.bytes_allowed, self.reads_allowed = HEADER_MAX_BYTES, _MOST_READS
-        self.head, self.chunks = b"", None
+        self.head, self.body = b"", None
         self.sent = False
 
     def begin_body(self, most_bytes: int, *, is_chunked: bool) -> None:
         """Allow a body of so many bytes behind the head. Raises ReplyTooLargeError for what came with the head."""
-        head, self.head = self.head or b"", None
         self.bytes_allowed = HEADER_MAX_BYTES + most_bytes
-        if is_chunked:
-            self.chunks = _Chunks()
-            self.chunks.take(head[_end_of_head(head) :])
+        self.body = _Body(is_chunked=is_chunked)
+        self.body.take(self.head[_end_of_head(self.head) :])
 
     def count(self, received: bytes) -> None:
         """Take what was received. Raises ReplyTooLargeError beyond the bounds of bytes, reads, lines and chunks."""
@@ -97,12 +104,16 @@ class ExchangeProgress(threading.local):
         self.reads_allowed -= 1
         if self.bytes_allowed < 0 or self.reads_allowed < 0:
             raise ReplyTooLargeError()
-        if self.head is not None:
-            self.head += received
-            if _has_long_head(self.head):
-                raise ReplyTooLargeError()
-        elif self.chunks:
-            self.chunks.take(received)
+        if self.body is not None:
+            self.body.take(received)
+            return
+        self.head += received
+        if _has_long_head(self.head):
+            raise ReplyTooLargeError()
+
+    def is_followed(self, content: bytes) -> bool:
+        """Whether bytes follow the reply with this content, of which all was read."""
+        return self.body is not None and self.body.is_longer_than(content)
 
     def remaining(self) -> float:
         """The seconds until the deadline; 0 when it has passed."""
@@ -214,7 +225,7 @@ def _has_long_head(received: bytes) -> bool:
 def _end_of_head(received: bytes) -> int | None:
     """Where the body of a reply begins, behind every `100 Continue`; None while its head has not ended."""
     begin = 0
-    while end := _BLANK_LINE.search(received, begin):
+    while end := _EMPTY_LINE.search(received, begin):
         if not _INFORMATION.match(received, begin):
             return end.end()
         begin = end.end()

@@ -178,6 +178,9 @@ class Transport:
                 received += piece
                 if len(received) > max_body_bytes or number > bounded_network.MOST_CHUNKS:
                     return bytes(received[:max_body_bytes]), TransportFailure.TOO_LARGE
+            if self._progress.is_followed(received):
+                # The library would read it as the reply to the next request.
+                response.extensions["network_stream"].close()
         except _ERRORS as error:
             return bytes(received), _failure_of(error)
         return bytes(received), None
