@@ -67,10 +67,10 @@ class _Body:
             self._chunk_at = end + 2 + size + 2
             self._count += 1
 
-    def is_longer_than(self, content: bytes) -> bool:
+    def is_longer_than(self, content_bytes: int) -> bool:
         """Whether bytes follow a reply of which all was read."""
         if not self._is_chunked:
-            return len(self._received) > len(content)
+            return len(self._received) > content_bytes
         end = _EMPTY_LINE.search(self._received, self._chunk_at)
         return end is None or end.end() < len(self._received)
 
@@ -111,9 +111,9 @@ class ExchangeProgress(threading.local):
         if _has_long_head(self.head):
             raise ReplyTooLargeError()
 
-    def is_followed(self, content: bytes) -> bool:
-        """Whether bytes follow the reply with this content, of which all was read."""
-        return self.body is not None and self.body.is_longer_than(content)
+    def is_followed(self, content_bytes: int) -> bool:
+        """Whether bytes follow the reply, of which all was read."""
+        return self.body is not None and self.body.is_longer_than(content_bytes)
 
     def remaining(self) -> float:
         """The seconds until the deadline; 0 when it has passed."""

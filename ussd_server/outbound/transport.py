@@ -178,7 +178,7 @@ class Transport:
                 received += piece
                 if len(received) > max_body_bytes or number > bounded_network.MOST_CHUNKS:
                     return bytes(received[:max_body_bytes]), TransportFailure.TOO_LARGE
-            if self._progress.is_followed(received):
+            if self._progress.is_followed(len(received)):
                 # The library would read it as the reply to the next request.
                 response.extensions["network_stream"].close()
         except _ERRORS as error:
