@@ -24,6 +24,7 @@ from ussd_server.senders.africastalking import AfricasTalkingSender
 from ussd_server.senders.messages import SmsAccess
 
 SIZE = 64 * 1024
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def cost(read: Callable[[bytes], object], body: bytes) -> float:
@@ -83,22 +84,28 @@ def test_a_reply_of_many_values_is_read_beside_other_calls() -> None:
 
 def replies_on_the_wire() -> Iterator[tuple[str, bytes]]:
     """Replies of at most 64 KiB whose framing is the most work."""
-    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     for size in (1, 2, 16, 64, 300):
-        yield f"chunks of {size}", chunked + (b"%x\r\n%s\r\n" % (size, b"a" * size)) * (SIZE // size) + b"0\r\n\r\n"
+        yield f"chunks of {size}", CHUNKED + (b"%x\r\n%s\r\n" % (size, b"a" * size)) * (SIZE // size) + b"0\r\n\r\n"
     end = b"Content-Length: 1\r\n\r\na"
     yield "headers", b"HTTP/1.1 200 OK\r\n" + b"a:b\r\n" * 9000 + end
     yield "folded headers", b"HTTP/1.1 200 OK\r\na:b\r\n" + b" b\r\n" * 9000 + end
     yield "continuations", b"HTTP/1.1 100 C\r\n\r\n" * 2500 + b"HTTP/1.1 200 OK\r\n" + end
-    yield "chunks with names", chunked + (b"1;" + b"n" * 200 + b"\r\na\r\n") * (SIZE // 200) + b"0\r\n\r\n"
+    yield "chunks with names", CHUNKED + (b"1;" + b"n" * 200 + b"\r\na\r\n") * (SIZE // 200) + b"0\r\n\r\n"
+    for name, line in (("trailers", b"a:b\r\n"), ("folded trailers", b" b\r\n"), ("short trailers", b"a:\n")):
+        yield name, CHUNKED + b"1\r\na\r\n0\r\na:b\r\n" + line * (SIZE // len(line)) + b"\r\n"
+    trailers = b"a:b\r\n" * 8000
+    yield "trailers at once", CHUNKED + b"0;n\r\n" + trailers + b"\r\n"
+    yield "trailers late", CHUNKED + b"%x\r\n%s\r\n0\r\n" % (SIZE // 2, b"a" * (SIZE // 2)) + trailers + b"\r\n"
 
 
-def test_a_head_has_at_most_200_lines_and_a_body_behind_it_any() -> None:
+def test_a_head_and_a_trailer_have_at_most_200_lines_and_a_body_any() -> None:
     transport = Transport()
     for reply, is_taken in [
         (answer("200 OK", b"\n" * 5000, "A: b\r\n" * 150), True), (answer("200 OK", b"a", "A: b\r\n" * 201), False),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 90 + answer("200 OK", b"\n" * 5000), True),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 101 + answer("200 OK", b"a"), False),
+        (CHUNKED + b"4\r\n\n0\r\n\r\n0\r\n" + b"A: b\r\n" * 150 + b"\r\n", True),
+        (CHUNKED + b"1\r\na\r\n0\r\n" + b"A: b\r\n" * 201 + b"\r\n", False),
     ]:  # fmt: skip
         with StrangeServer(polite(reply)) as server:
             assert transport.exchange("POST", server.url, timeout_seconds=20).complete is is_taken

@@ -134,6 +134,13 @@ def test_a_server_that_hangs_greets_slowly_or_never_ends_is_left_at_the_deadline
             assert time.monotonic() - began < 10
 
 
+def test_a_reply_of_many_lines_or_packets_is_not_read() -> None:
+    dripped = [b"554-", *[b"a"] * 400, b"\r\n554 b\r\n"]
+    with stranger(b"554-a\r\n" * 101 + b"554 b\r\n") as lines, stranger(*dripped, pause=0.002) as packets:
+        for url in (lines, packets):
+            assert send(url) == SmtpResult(MailTrouble.UNREACHABLE, code=None)
+
+
 def test_a_server_that_is_away_or_refuses_at_the_greeting_is_tried_again() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]

@@ -190,6 +190,12 @@ STRANGE = [
          TransportFailure.TOO_LARGE),
     ("has endless chunk names", say_and_then(ENDLESS, b"1;" + b"n" * 9000 + b"\r\nx\r\n"), SendState.ANSWERED,
          TransportFailure.TOO_LARGE),
+    ("drips its head", say_and_then(b"HTTP/1.1 200 OK\r\nA: ", b"b", 0.001), SendState.LOST,
+         TransportFailure.TOO_LARGE),
+    ("drips the name of a chunk", say_and_then(ENDLESS + b"1;", b"n", 0.001), SendState.ANSWERED,
+         TransportFailure.TOO_LARGE),
+    ("drips a trailer", say_and_then(ENDLESS + b"0\r\nA: ", b"b", 0.001), SendState.ANSWERED,
+         TransportFailure.TOO_LARGE),
     ("cuts its body", say_once(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), SendState.ANSWERED,
          TransportFailure.BROKEN),
     ("has a bad chunk", say_once(ENDLESS + b"zz\r\n"), SendState.ANSWERED, TransportFailure.BROKEN),
@@ -294,6 +300,25 @@ def wait_until_closed(visit: Visit) -> None:
     while visit.connection.fileno() != -1:
         assert time.monotonic() < give_up_at
         time.sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        answer(body=b"first"),
+        answer("204 No Content"),
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n0\r\nA: b\r\n\r\n",
+    ],
+)
+def test_what_follows_a_reply_is_never_the_reply_to_the_next_request(transport: Transport, first: bytes) -> None:
+    def say_more(visit: Visit) -> None:
+        while visit.read_request():
+            visit.say(first + answer(body=b"another") if visit.number == 1 else answer(body=b"second"))
+
+    with StrangeServer(say_more) as server:
+        assert transport.exchange("POST", server.url, timeout_seconds=LONG_SECONDS).complete
+        assert transport.exchange("POST", server.url, timeout_seconds=LONG_SECONDS).body == b"second"
 
 
 def test_every_address_of_a_name_is_tried() -> None:

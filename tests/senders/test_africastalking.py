@@ -77,6 +77,17 @@ def test_an_answer_proves_no_more_than_it_says(reply: bytes, outcome: SendOutcom
     assert (result.outcome, result.failure) == (outcome, failure)
 
 
+@pytest.mark.parametrize("repeated", ["otp 4711", "4711", "atsk_aB3aB3", "key", 4711, ["4711"]])
+def test_the_reason_that_is_logged_repeats_no_text_and_no_key(repeated: Any) -> None:
+    recipient = {"statusCode": 999, "number": NUMBER, "status": repeated, "messageId": MESSAGE_ID}
+    data = {"Message": repeated, "Recipients": []}
+    for reply, reason in ((data | {"Recipients": [recipient]}, "999"), (data, "")):
+        assert send(said("201 Created", {"SMSMessageData": reply}))[0].reason == reason
+    for changed, reason in (({"statusCode": 4711}, ""), ({"status": "InsufficientBalance"}, "InsufficientBalance")):
+        reply = {"Recipients": [recipient | changed]}
+        assert send(said("201 Created", {"SMSMessageData": reply}))[0].reason == reason
+
+
 def test_a_sender_that_does_not_answer_leaves_the_outcome_unknown() -> None:
     assert send(SILENCE, timeout_seconds=0.3)[0].outcome is SendOutcome.UNKNOWN
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import threading
@@ -19,7 +20,11 @@ Resolve = Callable[[str, int], list[str]]
 CONNECT_SECONDS = 5.0
 HEADER_MAX_BYTES = 48 * 1024  # with what of the body arrives in the same read
 _READ_BYTES = 16 * 1024
-_MOST_HEAD_LINES = 200
+_MOST_LINES = 200
+_MOST_READS = 350  # Each takes 40 us, however little it brings.
+MOST_CHUNKS = 150  # Each takes 7 to 15 us, however short it is.
+_EMPTY_LINE = re.compile(rb"\n\r?\n")
+_INFORMATION = re.compile(rb"HTTP/\S* 1")
 
 
 class NameNotFoundError(Exception):
@@ -36,33 +41,79 @@ def resolve_name(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(sockaddr[0]) for _, _, _, _, sockaddr in found))
 
 
+class _Body:
+    """What was received behind the head of a reply."""
+
+    def __init__(self, *, is_chunked: bool) -> None:
+        self._is_chunked = is_chunked
+        self._received = bytearray()
+        self._chunk_at = self._count = 0
+
+    def take(self, received: bytes) -> None:
+        """Add a part. Raises ReplyTooLargeError beyond the bounds of chunks and of lines of the trailer.
+
+        The library reads a trailer all at once, and has no bound for its lines.
+        """
+        self._received += received
+        while self._is_chunked and (end := self._received.find(b"\r\n", self._chunk_at)) >= 0:
+            try:
+                size = int(self._received[self._chunk_at : end].partition(b";")[0], 16)
+            except ValueError:
+                return  # The library refuses it.
+            if self._count > MOST_CHUNKS or (not size and self._received.count(b"\n", end + 2) > _MOST_LINES):
+                raise ReplyTooLargeError()
+            if not size:
+                return
+            self._chunk_at = end + 2 + size + 2
+            self._count += 1
+
+    def is_longer_than(self, content_bytes: int) -> bool:
+        """Whether bytes follow a reply of which all was read."""
+        if not self._is_chunked:
+            return len(self._received) > content_bytes
+        end = _EMPTY_LINE.search(self._received, self._chunk_at)
+        return end is None or end.end() < len(self._received)
+
+
 class ExchangeProgress(threading.local):
-    """The state of this thread's exchange: its deadline, the bytes it may still receive, whether a byte was sent."""
+    """The state of this thread's exchange: its deadline, what it may still receive, whether a byte was sent."""
 
     deadline_at: float = 0.0
     bytes_allowed: int = 0
-    head: bytes | None = b""
-    """What was received of the head; None behind it."""
+    reads_allowed: int = 0
+    head: bytes = b""
+    body: _Body | None = None
     sent: bool = False
 
     def begin(self, deadline_at: float) -> None:
         """Start an exchange that ends at `deadline_at`, in seconds of the monotonic clock."""
         self.deadline_at = deadline_at
-        self.bytes_allowed = HEADER_MAX_BYTES
-        self.head = b""
+        self.bytes_allowed, self.reads_allowed = HEADER_MAX_BYTES, _MOST_READS
+        self.head, self.body = b"", None
         self.sent = False
 
-    def begin_body(self, most_bytes: int) -> None:
-        """Allow a body of so many bytes behind the head."""
-        self.bytes_allowed, self.head = HEADER_MAX_BYTES + most_bytes, None
+    def begin_body(self, most_bytes: int, *, is_chunked: bool) -> None:
+        """Allow a body of so many bytes behind the head. Raises ReplyTooLargeError for what came with the head."""
+        self.bytes_allowed = HEADER_MAX_BYTES + most_bytes
+        self.body = _Body(is_chunked=is_chunked)
+        self.body.take(self.head[_end_of_head(self.head) :])
 
     def count(self, received: bytes) -> None:
-        """Take what was received. Raises ReplyTooLargeError beyond the bounds of bytes and of lines of the head."""
+        """Take what was received. Raises ReplyTooLargeError beyond the bounds of bytes, reads, lines and chunks."""
         self.bytes_allowed -= len(received)
-        if self.head is not None:
-            self.head += received
-        if self.bytes_allowed < 0 or (self.head is not None and _has_long_head(self.head)):
+        self.reads_allowed -= 1
+        if self.bytes_allowed < 0 or self.reads_allowed < 0:
             raise ReplyTooLargeError()
+        if self.body is not None:
+            self.body.take(received)
+            return
+        self.head += received
+        if _has_long_head(self.head):
+            raise ReplyTooLargeError()
+
+    def is_followed(self, content_bytes: int) -> bool:
+        """Whether bytes follow the reply, of which all was read."""
+        return self.body is not None and self.body.is_longer_than(content_bytes)
 
     def remaining(self) -> float:
         """The seconds until the deadline; 0 when it has passed."""
@@ -166,14 +217,16 @@ class BoundedBackend(httpcore2.NetworkBackend):
 
 
 def _has_long_head(received: bytes) -> bool:
-    """Whether a reply begins with more than 200 lines before its body, those of `100 Continue` included."""
-    lines = received.split(b"\n", _MOST_HEAD_LINES)
-    if len(lines) <= _MOST_HEAD_LINES:
+    if received.count(b"\n") <= _MOST_LINES:
         return False
-    is_final = False
-    for line in lines:
-        if line.startswith(b"HTTP/"):
-            is_final = b" 1" not in line[:11]
-        elif is_final and line in (b"", b"\r"):
-            return False
-    return True
+    return received.count(b"\n", 0, _end_of_head(received)) > _MOST_LINES
+
+
+def _end_of_head(received: bytes) -> int | None:
+    """Where the body of a reply begins, behind every `100 Continue`; None while its head has not ended."""
+    begin = 0
+    while end := _EMPTY_LINE.search(received, begin):
+        if not _INFORMATION.match(received, begin):
+            return end.end()
+        begin = end.end()
+    return None

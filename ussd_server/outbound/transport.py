@@ -22,8 +22,6 @@ from ussd_server.spans import request_span
 from ussd_server.threads import Turns
 
 _BODY_MAX_BYTES = 64 * 1024
-# Each takes 7 to 15 us, however short it is.
-_MOST_CHUNKS = 150
 _IDLE_CONNECTION_SECONDS = 20.0
 
 
@@ -165,18 +163,24 @@ class Transport:
         ):
             result["http.response.status_code"] = response.status
             names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-            received, trouble = self._read_body(response, max_body_bytes)
+            is_chunked = "transfer-encoding" in names
+            received, trouble = self._read_body(response, max_body_bytes, is_chunked)
             return HttpExchange(SendState.ANSWERED, response.status, names, received, trouble is None, trouble)
 
-    def _read_body(self, response: httpcore2.Response, max_body_bytes: int) -> tuple[bytes, TransportFailure | None]:
+    def _read_body(
+        self, response: httpcore2.Response, max_body_bytes: int, is_chunked: bool
+    ) -> tuple[bytes, TransportFailure | None]:
         """The body as far as it arrives. The status is known, so an error is reported beside it, not raised."""
         received = bytearray()
-        self._progress.begin_body(max_body_bytes)
         try:
+            self._progress.begin_body(max_body_bytes, is_chunked=is_chunked)
             for number, piece in enumerate(response.iter_stream(), 1):
                 received += piece
-                if len(received) > max_body_bytes or number > _MOST_CHUNKS:
+                if len(received) > max_body_bytes or number > bounded_network.MOST_CHUNKS:
                     return bytes(received[:max_body_bytes]), TransportFailure.TOO_LARGE
+            if self._progress.is_followed(len(received)):
+                # The library would read it as the reply to the next request.
+                response.extensions["network_stream"].close()
         except _ERRORS as error:
             return bytes(received), _failure_of(error)
         return bytes(received), None

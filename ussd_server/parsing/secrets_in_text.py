@@ -13,6 +13,8 @@ _SECRET = re.compile(
     r"(?:ussdsk_|whsec_)[\w+/=-]*|(?:\beyJ|\bWyI|\.eJ)[\w-]{8,}(?:\.[\w-]*){0,4}|(?<=\b[Bb]earer )[\w.~+/=-]{8,}"
     r"|(?<=\b[Bb]asic )(?=[A-Za-z+/]*[0-9=])[\w+/=-]{8,}"
 )
+# One of these is in every match; looking for them takes a hundredth of the time.
+_MARKS = ("ussdsk_", "whsec_", "eyJ", "WyI", ".eJ", "earer ", "asic ")
 _CARD_NUMBER = re.compile(r"(?<![\w-])\d(?:[ \u00a0-]?\d){12,18}(?![\w-])")
 _SEPARATORS = str.maketrans("", "", " \u00a0-")
 # A password may stand in the place of a port, when the rest of the address was cut off.
@@ -23,7 +25,12 @@ _ADDRESS = re.compile(
 
 def without_secrets(text: str) -> str:
     """Return a text with stars for our secrets, tokens and card numbers. Costs some microseconds."""
-    return _CARD_NUMBER.sub(_card_number_or_not, _SECRET.sub(STARS, text))
+    return _CARD_NUMBER.sub(_card_number_or_not, without_tokens(text))
+
+
+def without_tokens(text: str) -> str:
+    """Return a text with stars for our secrets and tokens. What may be a receipt's number stays."""
+    return _SECRET.sub(STARS, text) if any(mark in text for mark in _MARKS) else text
 
 
 def without_paths(text: str) -> str:

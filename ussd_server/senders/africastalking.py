@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from ussd_server.outbound.transport import SendState, Transport
 from ussd_server.parsing.form_text import form_fields
 from ussd_server.providers.http.connection import Breaker, ProviderConnection
-from ussd_server.providers.http.replies import ProviderReply, code_or_message
+from ussd_server.providers.http.replies import ProviderReply
 from ussd_server.senders.messages import DeliveryReport, SendOutcome, SendResult, SmsAccess, SmsFailure
 from ussd_server.values import phone_number as typed_number
 
@@ -33,6 +33,12 @@ _FAILURES = {
     409: SmsFailure.NUMBER_BLOCKED,  # do not disturb
     502: SmsFailure.SENDER_REFUSED,  # rejected by the gateway
 }
+_MOST_CODE = 999
+_WORDS = (
+    "Success", "Sent", "Queued", "RiskHold", "InvalidSenderId", "InvalidPhoneNumber", "UnsupportedNumberType",
+    "InsufficientBalance", "UserInBlacklist", "CouldNotRoute", "DoNotDisturbRejection", "InternalServerError",
+    "GatewayError", "RejectedByGateway",
+)  # fmt: skip
 _FINAL = frozenset({"Success", "Failed", "Rejected", "AbsentSubscriber", "Expired"})
 _REASONS = {
     "UserInBlackList": SmsFailure.NUMBER_BLOCKED,
@@ -99,8 +105,8 @@ def _result(reply: ProviderReply, phone_number: str) -> SendResult:
     if reply.status not in (200, 201) or not isinstance(recipients, list) or len(recipients) > 1:
         return SendResult(SendOutcome.UNKNOWN, reason=str(reply.status or ""))
     if not recipients:
-        reason = code_or_message(reply.get("SMSMessageData", "Message"))
-        return SendResult(SendOutcome.FAILED, failure=SmsFailure.SENDER_REFUSED, reason=reason)
+        word = reply.get("SMSMessageData", "Message")
+        return SendResult(SendOutcome.FAILED, failure=SmsFailure.SENDER_REFUSED, reason=_logged(word))
     return _result_of_recipient(recipients[0], phone_number)
 
 
@@ -108,7 +114,7 @@ def _result_of_recipient(recipient: Any, phone_number: str) -> SendResult:
     if not isinstance(recipient, Mapping) or typed_number(str(recipient.get("number"))) != phone_number:
         return SendResult(SendOutcome.UNKNOWN, reason="another number")
     code, message_id = recipient.get("statusCode"), recipient.get("messageId")
-    reason = code_or_message(recipient.get("status"), code)
+    reason = _logged(recipient.get("status"), code)
     if not isinstance(code, int):
         return SendResult(SendOutcome.UNKNOWN, reason=reason)
     if code in _ACCEPTED:
@@ -116,3 +122,8 @@ def _result_of_recipient(recipient: Any, phone_number: str) -> SendResult:
         return SendResult(SendOutcome.SENT, message_id if is_id else None, reason=reason)
     failure = _FAILURES.get(code)
     return SendResult(SendOutcome.FAILED if failure else SendOutcome.UNKNOWN, failure=failure, reason=reason)
+
+
+def _logged(*said: Any) -> str:
+    """The first word of the documentation, or code, of an answer. Its other texts may repeat the message's."""
+    return next((str(each) for each in said if each in _WORDS or (type(each) is int and 0 < each <= _MOST_CODE)), "")

@@ -59,6 +59,23 @@ def test_a_month_is_exported_whole_and_verified_without_a_database(
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [month]
 
 
+def test_an_archive_holds_no_secret_of_ours_and_of_an_address_only_its_server(
+    services: Services, clock: MovableClock, tmp_path: Path
+) -> None:
+    secrets = ("ussdsk_", "whsec_")
+    call = a_client()
+    texts = {"description": f"{secrets[0]}aB3aB3 sent", "metadata": {"token": f"{secrets[1]}aB3="}}
+    services.transactions.create(request(callback_url="http://127.0.0.1:9999/paid/aB3?token=aB3", **texts), call)
+    name = f"{clock.now():%Y-%m}"
+    clock.advance(32 * _DAY_SECONDS)
+    export_month(name, tmp_path, clock.now(), lambda _: None)
+    verify_month(tmp_path / name)
+    written = "".join(file.read_text() for file in (tmp_path / name).glob("*.csv"))
+    assert "aB3" not in written
+    assert "http://127.0.0.1:9999," in written
+    assert "******** sent" in written
+
+
 def test_an_archive_that_was_changed_is_named(clock: MovableClock, month: str, tmp_path: Path) -> None:
     export_month(month, tmp_path, clock.now(), lambda _: None)
     (tmp_path / month).rename(tmp_path / "2001-01")

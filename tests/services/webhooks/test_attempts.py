@@ -11,7 +11,7 @@ from tests.support.money import a_client
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.sending import DeliveryAttempt
+from ussd_server.models.sending import Delivery, DeliveryAttempt
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.webhooks.messages import RotateWebhook
 from ussd_server.status import Code, ServiceError
@@ -49,6 +49,17 @@ def test_every_attempt_is_kept_as_it_was_sent_with_its_reply(services: Services,
     assert refused.value.code is Code.NOT_FOUND
     foreign = attempts.of_webhook(webhook.id, stranger)
     assert (foreign.attempts, foreign.waiting) == ((), 0)
+
+
+def test_a_secret_of_ours_in_a_reply_is_not_kept(services: Services) -> None:
+    call = a_client()
+    with Receiver(body=b"Settings: API_SECRET=ussdsk_aB3aB3, SIGNING=whsec_aB3+aB3=") as receiver:
+        subscribe(services, call, receiver.url)
+        (event_id,) = happen(services, call)
+        deliver(services)
+    (attempt,) = services.delivery_attempts.of_event(event_id, call).attempts
+    assert attempt.answer == "Settings: API_SECRET=********, SIGNING=********"
+    assert Delivery.get().answer == attempt.answer
 
 
 def test_attempts_go_with_their_deliveries(services: Services, clock: MovableClock) -> None:

@@ -25,6 +25,7 @@ from ussd_server.models.sending import EVENT_FORMAT, Delivery, DeliveryAttempt, 
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
+from ussd_server.parsing.secrets_in_text import without_tokens
 from ussd_server.services.leases import end_lease, is_due, still_leased
 from ussd_server.services.pages import count_rows
 from ussd_server.services.runtime import Runtime
@@ -220,8 +221,8 @@ def _keep_answer(row: Delivery, exchange: HttpExchange, now: datetime) -> None:
     row.attempts += 1
     row.attempted_at = now
     row.answer_status = exchange.status
-    # PostgreSQL cannot store NUL in text.
-    row.answer = exchange.body.decode("utf-8", "replace").replace("\0", "\ufffd") or None
+    # PostgreSQL cannot store NUL in text. A page about an error may show the settings of its program.
+    row.answer = without_tokens(exchange.body.decode("utf-8", "replace").replace("\0", "\ufffd")) or None
     # A reply with a status is a reply, even if its body was too long or broke off.
     row.trouble = None if exchange.reach is SendState.ANSWERED else exchange.trouble
     row.took_ms = round(exchange.elapsed_seconds * 1000)
