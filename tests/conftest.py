@@ -105,7 +105,7 @@ _OF_SQL = frozenset({"database"})
 _WITHOUT_SQL = frozenset({"blueprints", "console", "server", "simulators", "smpp"})
 _DATABASES = ("sqlite", "postgres")
 # Of other tests, and of the cases of one test, this many share: one runs on PostgreSQL, where it takes twice as long.
-_ON_POSTGRES = 3
+_ON_POSTGRES = 4
 _TESTS = Path(__file__).parent
 
 

@@ -150,9 +150,6 @@ _COMPILER_SETTINGS = {
 
 # For each call. More are for a search by hand.
 _EXAMPLES = os.environ.get("USSD_TEST_EXAMPLES", "2")
-# Each value that a field may have, each that it may not, and random ones: thousands of calls, of which `test_bad_input`
-# makes most.
-_OF_THE_NIGHT = ("fuzzing", "coverage")
 _NEEDED_IN_QUERIES = {"q": "typed", "phone_number": "%2B256770000000"}
 
 
@@ -321,11 +318,11 @@ def test_generated_types_fit_every_field_that_is_answered_and_a_typed_client_rea
     assert said.split() == ["true", "succeeded", "true", "5000", "true"]
 
 
-def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.nightly
+def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path) -> None:
     """Left out: what a schema cannot say (two different accounts, a code that a client has), and `Allow`,
     where a path with an id matches any word."""
     known = service.demonstration
-    phases = ["examples", *(_OF_THE_NIGHT if request.config.getoption("--everything") else ())]
     login = {name: known[name] for name in ("email", "password")}
     token = service.call("POST", "/api/clients/login", login)[1]["data"]["access_token"]
     signatures = {"keys": fresh_keys(service, 40), "token": {"Authorization": f"Bearer {token}"}}
@@ -336,7 +333,7 @@ def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path, request: py
         "--no-color",
         "--warnings=off",
         # One worker: two threads that parse Python at once raise a SystemError now and then (Python 3.11).
-        f"--phases={','.join(phases)}",
+        "--phases=examples,fuzzing,coverage",
         f"--max-examples={_EXAMPLES}",
         "--workers=1",
         "--seed=1",
