@@ -82,6 +82,26 @@ def test_each_part_of_a_body_in_chunks_waits_for_a_turn_of_its_caller() -> None:
     connection.close()
 
 
+@pytest.mark.parametrize(("is_proxied", "before", "after"), [(False, 2, 3), (True, 0, 1)])
+def test_each_part_of_a_request_waits_for_a_turn_and_behind_a_proxy_each_request(
+    is_proxied: bool, before: int, after: int
+) -> None:
+    callers: list[str] = []
+    ours, theirs = socketpair()
+    connection = ClientConnection(ours, SimpleNamespace(wait=callers.append), "192.0.2.1", is_proxied=is_proxied)
+    for part in (b"POST / HTTP/1.1\r\n", b"Content-Length: 1\r\n\r\n"):
+        theirs.sendall(part)
+        assert connection.recv(8192) == part
+    assert len(callers) == before
+    connection.begin_request(1)
+    connection.wait_for_turn("192.0.2.1")
+    theirs.sendall(b"1")
+    assert connection.recv(8192) == b"1"
+    assert callers == ["192.0.2.1"] * after
+    theirs.close()
+    connection.close()
+
+
 def test_the_main_process_imports_no_flask_so_that_a_reload_serves_an_upgraded_one() -> None:
     look = "import sys, ussd_server.server.gevent_worker; print({'flask', 'werkzeug'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", look], text=True) == "set()\n"

@@ -33,16 +33,20 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 
 class ClientConnection(socket):  # type: ignore[misc]
-    """A socket that waits for its turn before each request, and limits the total time of requests and responses.
+    """A socket that waits for its turn before each part it reads, and limits the total time of requests and responses.
+
+    A network may hold a thousand connections, and let a part arrive on all of them at once. Behind a trusted proxy,
+    which receives whole requests before it sends them on, the application knows the caller: one turn for a request.
 
     gunicorn's parser calls `recv`, and its worker the rest (`gevent_worker.py`). `is_idle` is True between requests,
     and `idle_since` is the monotonic time of the last one's end: the worker closes connections that are idle for long.
     """
 
-    def __init__(self, accepted: socket, turns: CallerTurns, address: str) -> None:
-        """Take over a socket that was just accepted from `address`."""
+    def __init__(self, accepted: socket, turns: CallerTurns, network: str, *, is_proxied: bool = False) -> None:
+        """Take over a socket that was just accepted from a client in `network`."""
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
-        self._turns, self._caller = turns, address
+        self._turns, self._caller, self._is_proxied = turns, network, is_proxied
+        self._has_turn = False
         self._hub = gevent.get_hub()
         self._readable = self._hub.loop.io(self.fileno(), 1)
         self._request_ends_at = 0.0
@@ -72,8 +76,10 @@ class ClientConnection(socket):  # type: ignore[misc]
 
     def wait_for_turn(self, caller: str) -> None:
         """Wait until this caller, as the application knows it, may go on: at the beginning of each request."""
-        self._caller = caller
-        self._turns.wait(caller)
+        if not self._has_turn or caller != self._caller:
+            self._caller = caller
+            self._turns.wait(caller)
+        self._has_turn = False
 
     def allow_body(self, most_bytes: int) -> None:
         """Let the body of this request have at least `most_bytes`, with its framing."""
@@ -85,8 +91,8 @@ class ClientConnection(socket):  # type: ignore[misc]
         Raises InvalidRequestLine when the head is complete: gunicorn's parser in C takes some for unfinished.
         """
         if self.is_idle:
-            # Always yield to the hub: otherwise a client that sends fast would starve the other connections.
-            self._hub.wait(self._readable)
+            self._await_part()
+            self._has_turn = not self._is_proxied
             self._begin()
         elif self._wire_bytes > self._most_wire_bytes:
             raise self._break_off("the body takes too many bytes on the wire")
@@ -94,10 +100,8 @@ class ClientConnection(socket):  # type: ignore[misc]
             raise self._break_off("the body has too many chunks")
         elif self._head_end is not None and self._head_end.endswith(_END_OF_HEAD):
             raise InvalidRequestLine("the head is complete, and no request")
-        elif self._lines is not None:
-            self._turns.wait(self._caller)
         else:
-            gevent.sleep(0)
+            self._await_rest()
         self.settimeout(max(0.001, self._request_ends_at - time.monotonic()))
         try:
             received: bytes = super().recv(size if self._lines is None else min(size, _RECEIVED_OF_CHUNKS), flags)
@@ -126,6 +130,7 @@ class ClientConnection(socket):  # type: ignore[misc]
 
     def end_request(self) -> None:
         """Wait for another request from now on; the body of this one was read to its end."""
+        self._lines = None
         self.is_idle, self.idle_since = not self._is_broken_off, time.monotonic()
 
     def _send_kept(self) -> None:
@@ -148,6 +153,19 @@ class ClientConnection(socket):  # type: ignore[misc]
             return 0
         return sent
 
+    def _await_part(self) -> None:
+        """Wait until something has arrived, always in the hub, and for a turn to read it."""
+        self._hub.wait(self._readable)
+        if not self._is_proxied or self._lines is not None:
+            self._turns.wait(self._caller)
+
+    def _await_rest(self) -> None:
+        try:
+            with gevent.Timeout(max(0.001, self._request_ends_at - time.monotonic()), TimeoutError):
+                self._await_part()
+        except TimeoutError:
+            raise self._break_off("the client took too long") from None
+
     def _begin(self) -> None:
         self.is_idle, self._head_end, self._lines = False, b"", None
         self._wire_bytes, self._most_wire_bytes = 0, _MOST_WIRE_BYTES
@@ -165,6 +183,7 @@ class ClientConnection(socket):  # type: ignore[misc]
             self.send_response()
             self.shutdown(SHUT_WR)
             for _ in range(_LINGER_READS):
+                self._await_part()
                 if not super().recv(_LINGER_BYTES):
                     break
         self._readable.close()

@@ -87,7 +87,8 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
         self._turns = CallerTurns(gevent.get_hub().loop)
         self._share = ConnectionShare(SHARES, self.age)
         # A proxy has the connections of all clients, and limits theirs.
-        parts = 1 if read_settings().trusted_proxies else _PARTS
+        self._is_proxied = bool(read_settings().trusted_proxies)
+        parts = 1 if self._is_proxied else _PARTS
         listeners = [
             Listener(
                 each,
@@ -131,7 +132,7 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Serve the requests of a connection."""
-        connection = ClientConnection(client, self._turns, caller_of(addr))
+        connection = ClientConnection(client, self._turns, caller_of(addr), is_proxied=self._is_proxied)
         self._connections.add(connection)
         try:
             super().handle(listener, connection, addr)

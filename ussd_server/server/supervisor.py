@@ -17,7 +17,7 @@ from ussd_server.server.embedded_redis import StartError
 from ussd_server.server.processes import Child, Family
 from ussd_server.settings import Settings
 
-_LISTEN_BACKLOG = 2048
+_LISTEN_BACKLOG = 4096
 # A service that listens on every address is reached locally by this one.
 _WITHIN = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 # A request may take 25 s, and gunicorn gives it 30 s to end.

@@ -153,7 +153,7 @@ class Deployment:
         own = {"USSD_BIND": f"127.0.0.1:{self.web_ports[machine]}", "USSD_DATA_DIR": str(folder)}
         if len(self.web_ports) == 1 and self._kept is None:
             # As systemd does with ussd-server-web.socket.
-            self._kept = socket.create_server(("127.0.0.1", self.web_ports[0]), backlog=2048)
+            self._kept = socket.create_server(("127.0.0.1", self.web_ports[0]), backlog=4096)
         return self._unit("web", log=f"web-{machine}", keeps=self._kept, **own)
 
     def _close_kept(self) -> None:
