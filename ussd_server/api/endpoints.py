@@ -7,6 +7,7 @@ Services check who owns an object. The API document is built from the same `Endp
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, is_dataclass
@@ -35,6 +36,7 @@ from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.services.menus.messages import SourceText
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import Turns
 from ussd_server.wire import error_envelope, management_envelope, success_envelope, writer
 
 Authenticator = Callable[[CurrentRequest], Caller]
@@ -83,15 +85,30 @@ class EndpointSpec:
     max_body_bytes: int
 
 
+_Reply = Callable[[EndpointSpec, CurrentRequest, tuple[Any, ...]], Response]
+
+
 class ApiBlueprint(Blueprint):
     """A blueprint whose routes share one kind of authentication. In the API document it is a group of operations.
 
-    `title` is the name of the group for people, `about` says in a sentence what it is for.
+    `title` is the name of the group for people, `about` says in a sentence what it is for. Of each client, each process
+    answers `most_at_once` of its requests at a time; further ones wait.
     """
 
-    def __init__(self, name: str, authenticate: Authenticator, title: str, about: str, **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        authenticate: Authenticator,
+        title: str,
+        about: str,
+        *,
+        most_at_once: int | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(name, __name__, **options)
         self._authenticate, self.title, self.about = authenticate, title, about
+        self._most_at_once = most_at_once
+        self._turns: defaultdict[str | None, Turns] = defaultdict(lambda: Turns(most_at_once or 0))
 
     def call(
         self,
@@ -148,7 +165,9 @@ class ApiBlueprint(Blueprint):
                 max_body_bytes,
             )
 
-            reply = _reply_as_preferred if also else _reply_in_json
+            reply: _Reply = _reply_as_preferred if also else _reply_in_json
+            if self._most_at_once:
+                reply = self._in_turn(reply)
 
             def serve(**variables: str) -> Response:
                 current = current_request()
@@ -161,6 +180,13 @@ class ApiBlueprint(Blueprint):
             return view
 
         return register
+
+    def _in_turn(self, reply: _Reply) -> _Reply:
+        def reply_in_turn(route: EndpointSpec, current: CurrentRequest, arguments: tuple[Any, ...]) -> Response:
+            with self._turns[current.client_id].working():
+                return reply(route, current, arguments)
+
+        return reply_in_turn
 
 
 def replies_in(*media_types: str) -> Callable[[_View], _View]:
