@@ -116,6 +116,9 @@ class ClientConnection(socket):  # type: ignore[misc]
 
     def sendall(self, part: bytes, flags: int = 0) -> None:
         """Keep a part of the response, and send what is kept once that is more than 64 KiB."""
+        if len(part) > _MOST_KEPT_BYTES:
+            # Joined with what is kept, it would be copied for each of a thousand clients that read slowly.
+            self._send_kept()
         self._response.append(part)
         self._kept_bytes += len(part)
         if self._kept_bytes > _MOST_KEPT_BYTES:
@@ -141,7 +144,7 @@ class ClientConnection(socket):  # type: ignore[misc]
             return
         self.settimeout(_REQUEST_SECONDS)
         try:
-            super().sendall(kept[sent:])
+            super().sendall(memoryview(kept)[sent:])
         except TimeoutError:
             raise ConnectionResetError(errno.ECONNRESET, "the client took too long") from None
 
