@@ -15,6 +15,7 @@ from tests.support.stand_ins import StandInProcess
 _FOLDER = Path(__file__).parents[2] / "docs/guides"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("provider", ["mtn", "airtel"])
 def test_the_recipe_for_a_provider_connects_its_stand_in(provider: str, tmp_path: Path) -> None:
     page = (_FOLDER / f"{provider}.md").read_text()

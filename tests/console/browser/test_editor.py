@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.console.browser.test_pages import take_screenshot
-from tests.console.browser.visitor import LOOKS, Visitor
+from tests.console.browser.visitor import LOOKS_OF_ONE_PAGE, Visitor
 
 pytestmark = pytest.mark.needs_chromium
 
@@ -30,7 +30,7 @@ def write(text: Locator, content: str) -> None:
     text.page.keyboard.insert_text(content)
 
 
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+@pytest.mark.parametrize(("scheme", "width"), LOOKS_OF_ONE_PAGE)
 def test_a_menu_is_typed_mended_at_the_line_of_its_error_and_published(
     visitor: Visitor, scheme: str, width: int
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import PROGRAM_FOLDERS
 from tests.console.browser.visitor import Console, Visitor
 
-pytestmark = pytest.mark.needs_chromium
+pytestmark = [pytest.mark.needs_chromium, pytest.mark.nightly]
 
 PAGES = ("", "/transactions", "/phone", "/menus/shop")
 # Each takes ten seconds; the other pages are built of the same parts, and axe looks at all of them.
@@ -92,7 +92,6 @@ def test_pages_are_light_and_nothing_on_them_blocks_or_moves(visitor: Visitor) -
                 assert measured["bytes"] <= _MOST_BYTES, (path, measured)
 
 
-@pytest.mark.nightly
 @pytest.mark.needs_node
 @pytest.mark.timeout(600)
 def test_lighthouse_finds_pages_accessible_and_well_made(visitor: Visitor, console: Console, tmp_path: Path) -> None:

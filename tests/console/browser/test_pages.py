@@ -10,7 +10,7 @@ import pyotp
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.browser.visitor import LOOKS, Chromium, Console, Paths, ShareOfPages, Visitor
+from tests.console.browser.visitor import LOOKS, LOOKS_OF_ONE_PAGE, Chromium, Console, Paths, ShareOfPages, Visitor
 from tests.support.example_client import OPERATOR
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Login
@@ -151,7 +151,7 @@ def test_every_page_of_operators_is_accessible_and_fits(
             take_screenshot(page, path, scheme, width)
 
 
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+@pytest.mark.parametrize(("scheme", "width"), LOOKS_OF_ONE_PAGE)
 def test_the_pages_of_an_installation_with_a_mail_server_are_accessible_and_fit(
     visitor: Visitor, console: Console, scheme: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,7 +163,7 @@ def test_the_pages_of_an_installation_with_a_mail_server_are_accessible_and_fit(
             visitor.look_at(page, path)
 
 
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+@pytest.mark.parametrize(("scheme", "width"), LOOKS_OF_ONE_PAGE)
 def test_a_person_adds_a_second_factor_and_gives_a_fresh_code(
     console: Console, chromium: Chromium, scheme: str, width: int
 ) -> None:

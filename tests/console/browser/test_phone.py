@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.console.browser.test_pages import take_screenshot
-from tests.console.browser.visitor import LOOKS, Visitor
+from tests.console.browser.visitor import LOOKS_OF_ONE_PAGE, Visitor
 
 pytestmark = pytest.mark.needs_chromium
 
@@ -18,7 +18,7 @@ IS_IN_VIEW = """() => {
 }"""
 
 
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+@pytest.mark.parametrize(("scheme", "width"), LOOKS_OF_ONE_PAGE)
 def test_a_call_is_made_with_keys_and_the_keyboard_beside_its_lit_diagram(
     visitor: Visitor, scheme: str, width: int
 ) -> None:

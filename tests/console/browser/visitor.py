@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pyotp
+import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect
 
 from tests.conftest import PROGRAM_FOLDERS
@@ -58,6 +59,8 @@ _PATIENCE_MILLISECONDS = 90_000
 expect.set_options(timeout=_PATIENCE_MILLISECONDS)
 # Each scheme and each width once.
 LOOKS = (("dark", 360), ("light", 1280))
+# By day that of a phone alone, where it is one page that is used.
+LOOKS_OF_ONE_PAGE = (LOOKS[0], pytest.param(*LOOKS[1], marks=pytest.mark.nightly))
 
 _AT = datetime(2026, 11, 20, 8, 15, tzinfo=UTC)
 
