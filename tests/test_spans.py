@@ -11,9 +11,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tests.services.webhooks.receivers import Receiver, deliver, subscribe
 from tests.support.program import Program
+from tests.support.span_collector import collecting_spans
 from ussd_server.bootstrap import Services
 from ussd_server.logs import now_about
-from ussd_server.spans import end_export, export_spans
+from ussd_server.spans import end_export
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 PAYMENT = {"type": "collection", "phone_number": "+256770000000", "amount": 500, "reference": "spans"}
@@ -23,11 +24,8 @@ pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    with Receiver() as receiver:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url.removesuffix("/hook"))
-        export_spans("web")
+    with collecting_spans(monkeypatch, "web") as receiver:
         yield receiver
-        end_export()
         now_about()
 
 

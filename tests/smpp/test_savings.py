@@ -17,6 +17,7 @@ from tests.services.webhooks.receivers import Receiver, deliver, subscribe
 from tests.smpp.operator_side import OperatorSide
 from tests.support.eventually import eventually
 from tests.support.shop import CODE, OPERATOR, Shop
+from tests.support.span_collector import collecting_spans
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
 from ussd_server.menus.engine.actions import PinVerdict
@@ -27,7 +28,7 @@ from ussd_server.security import passwords
 from ussd_server.services.ussd.messages import ChannelView
 from ussd_server.smpp import bind as bind_module
 from ussd_server.smpp import repeats
-from ussd_server.spans import end_export, export_spans
+from ussd_server.spans import end_export
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_node]
 
@@ -82,11 +83,8 @@ class CutPhone:
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     """What takes the spans."""
-    with Receiver() as receiver:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url.removesuffix("/hook"))
-        export_spans("smpp")
+    with collecting_spans(monkeypatch, "smpp") as receiver:
         yield receiver
-        end_export()
 
 
 def test_a_member_pays_in_and_asks_the_balance_though_the_link_is_cut_at_each_step_and_no_pin_is_kept(

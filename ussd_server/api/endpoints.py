@@ -7,7 +7,6 @@ Services check who owns an object. The API document is built from the same `Endp
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, is_dataclass
@@ -36,7 +35,7 @@ from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.services.menus.messages import SourceText
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import Turns
+from ussd_server.threads import ClientTurns
 from ussd_server.wire import error_envelope, management_envelope, success_envelope, writer
 
 Authenticator = Callable[[CurrentRequest], Caller]
@@ -107,8 +106,7 @@ class ApiBlueprint(Blueprint):
     ) -> None:
         super().__init__(name, __name__, **options)
         self._authenticate, self.title, self.about = authenticate, title, about
-        self._most_at_once = most_at_once
-        self._turns: defaultdict[str | None, Turns] = defaultdict(lambda: Turns(most_at_once or 0))
+        self._turns = ClientTurns(most_at_once) if most_at_once else None
 
     def call(
         self,
@@ -166,8 +164,8 @@ class ApiBlueprint(Blueprint):
             )
 
             reply: _Reply = _reply_as_preferred if also else _reply_in_json
-            if self._most_at_once:
-                reply = self._in_turn(reply)
+            if self._turns:
+                reply = _in_turn(self._turns, reply)
 
             def serve(**variables: str) -> Response:
                 current = current_request()
@@ -180,13 +178,6 @@ class ApiBlueprint(Blueprint):
             return view
 
         return register
-
-    def _in_turn(self, reply: _Reply) -> _Reply:
-        def reply_in_turn(route: EndpointSpec, current: CurrentRequest, arguments: tuple[Any, ...]) -> Response:
-            with self._turns[current.client_id].working():
-                return reply(route, current, arguments)
-
-        return reply_in_turn
 
 
 def replies_in(*media_types: str) -> Callable[[_View], _View]:
@@ -299,6 +290,14 @@ def _checked_arguments(route: EndpointSpec, current: CurrentRequest, variables: 
         context.require(route.needs, route.refusal or (NOT_PERMITTED if current.is_management else None))
     message = _message(route, current, variables)
     return (context,) if route.make_message is None else (message, context)
+
+
+def _in_turn(turns: ClientTurns, reply: _Reply) -> _Reply:
+    def reply_in_turn(route: EndpointSpec, current: CurrentRequest, arguments: tuple[Any, ...]) -> Response:
+        with turns.working(current.client_id):
+            return reply(route, current, arguments)
+
+    return reply_in_turn
 
 
 def _reply_as_preferred(route: EndpointSpec, current: CurrentRequest, arguments: tuple[Any, ...]) -> Response:

@@ -261,9 +261,9 @@ def test_a_phone_number_in_a_path_is_as_strict_as_one_in_a_body(program: Program
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_further_searches_of_a_client_wait_and_those_of_others_do_not(services: Services, web: FlaskClient) -> None:
     one, other = operator_context(Program(services, web).client_id), operator_context(Program(services, web).client_id)
-    turns = services.search._turns[str(one.client_id)]
+    turns = services.search._turns
     with ThreadPoolExecutor(1) as threads:
-        with turns.working(), turns.working():
+        with turns.working(one.client_id), turns.working(one.client_id):
             waiting = threads.submit(services.search.search, Search(NUMBER), one)
             services.search.search(Search(NUMBER), other)
             assert not waiting.done()

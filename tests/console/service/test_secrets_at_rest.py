@@ -22,10 +22,11 @@ from tests.support.mail_server import PUBLIC_URL, MailServer, mailing
 from tests.support.money import work
 from tests.support.program import Program
 from tests.support.shop import CODE, PHONE, Shop, shop_document
+from tests.support.span_collector import collecting_spans
 from ussd_server.bootstrap import Services
 from ussd_server.services.operations.months import export_month
 from ussd_server.settings import Settings
-from ussd_server.spans import end_export, export_spans
+from ussd_server.spans import end_export
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -56,11 +57,8 @@ def settings(settings: Settings, mail_server: MailServer) -> Settings:
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    with Receiver() as receiver:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url.removesuffix("/hook"))
-        export_spans("web")
+    with collecting_spans(monkeypatch, "web") as receiver:
         yield receiver
-        end_export()
 
 
 def test_no_secret_is_in_a_backup_an_archive_a_span_a_log_or_the_console(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -50,7 +49,7 @@ from ussd_server.services.search.messages import (
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import claims_of
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import Turns
+from ussd_server.threads import ClientTurns
 from ussd_server.values import is_id, phone_number, with_hyphens, without_marks
 
 # A search makes a dozen queries or more: many at once would be between those of every other call.
@@ -152,7 +151,7 @@ class SearchService:
     """Finds objects by an id, also of a request that made or changed them, a reference, a receipt or a phone number."""
 
     def __init__(self) -> None:
-        self._turns: defaultdict[str, Turns] = defaultdict(lambda: Turns(_MOST_SEARCHES))
+        self._turns = ClientTurns(_MOST_SEARCHES)
 
     def search(self, request: Search, context: RequestContext) -> SearchReply:
         """The caller's own objects, only of the kinds that it may read; at most 50.
@@ -161,7 +160,7 @@ class SearchService:
         client are made at the same time, in each process; further ones wait.
         """
         release_connection()
-        with self._turns[str(context.client_id)].working():
+        with self._turns.working(context.client_id):
             return self._search(request, context)
 
     def _search(self, request: Search, context: RequestContext) -> SearchReply:
