@@ -11,7 +11,6 @@ import psycopg
 from peewee import OperationalError
 from playhouse.migrations import Migration, Runner
 
-from ussd_server.database.fixed_columns import add_rules, with_lists
 from ussd_server.database.postgres import MIGRATION_LOCK_TIMEOUT_MS
 from ussd_server.database.unit_of_work import database, dialect, release_connection
 
@@ -85,13 +84,11 @@ def execute_statements(db: Any, text: str) -> None:
 
     A statement begins in the first column. A line that ends in `-- PostgreSQL` or `-- SQLite` is for that database
     only. In SQLite tables are strict; `-- by key` after a table makes it one without the hidden row number, so that
-    REPLACE cannot overwrite its rows. `-- fixed` after a column makes the rule that it never changes
-    (`fixed_columns.py`).
+    REPLACE cannot overwrite its rows.
     """
-    for statement in _BETWEEN_STATEMENTS.split(_for_this_database(with_lists(text)) + "\n"):
+    for statement in _BETWEEN_STATEMENTS.split(_for_this_database(text) + "\n"):
         if statement.strip():
             db.execute_sql(dialect().without_parameters(statement))
-    add_rules(db, text)
 
 
 def _for_this_database(text: str) -> str:

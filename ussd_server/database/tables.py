@@ -99,6 +99,17 @@ class Table(Model):
         cls.insert(**key, **columns).on_conflict(conflict_target=conflict_target, update=columns).execute()
 
 
+def fixed(column: Field) -> Any:
+    """Mark a column that never changes: a rule in `schema/` refuses it, and a test compares both."""
+    column.is_fixed = True
+    return column
+
+
+def fixed_columns(table: type[Table]) -> list[str]:
+    """Return the names of the columns that never change."""
+    return [name for name, column in table._meta.columns.items() if getattr(column, "is_fixed", False)]
+
+
 Row = TypeVar("Row", bound=Table)
 
 

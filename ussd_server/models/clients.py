@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BigIntegerField, BlobField, BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.tables import CentsField, IdField, MomentField, PeopleField, Table
+from ussd_server.database.tables import CentsField, IdField, MomentField, PeopleField, Table, fixed
 
 
 class Client(Table):
@@ -101,18 +101,18 @@ class AuditEvent(Table):
     `amount_cents` and `phone_number` are those of a payment, `decided_by` the names of the two operators who decided.
     """
 
-    id = IdField(primary_key=True)
-    client_id = IdField(null=True)
-    user_id = IdField(null=True)
-    actor = TextField()
-    action = TextField()
-    object_id = TextField(null=True)
-    address = TextField()
-    request_id = TextField()
-    created_at = MomentField()
-    operator = TextField(null=True)
-    reason = TextField(null=True)
-    key_id = IdField(null=True)
-    amount_cents = CentsField(null=True)
-    phone_number = TextField(null=True)
-    decided_by = TextField(null=True)
+    id = fixed(IdField(primary_key=True))
+    client_id = fixed(IdField(null=True))
+    user_id = fixed(IdField(null=True))
+    actor = fixed(TextField())
+    action = fixed(TextField())
+    object_id = fixed(TextField(null=True))
+    address = fixed(TextField())
+    request_id = fixed(TextField())
+    created_at = fixed(MomentField())
+    operator = fixed(TextField(null=True))
+    reason = fixed(TextField(null=True))
+    key_id = fixed(IdField(null=True))
+    amount_cents = fixed(CentsField(null=True))
+    phone_number = fixed(TextField(null=True))
+    decided_by = fixed(TextField(null=True))

@@ -6,14 +6,14 @@ from typing import Any
 
 from peewee import BooleanField, TextField
 
-from ussd_server.database.tables import CentsField, IdField, MomentField, Table
+from ussd_server.database.tables import CentsField, IdField, MomentField, Table, fixed
 
 
 class PaymentCodePrefix(Table):
     """The letters with which the payment codes of a client begin. No prefix begins another."""
 
-    client_id = IdField(primary_key=True)
-    prefix = TextField()
+    client_id = fixed(IdField(primary_key=True))
+    prefix = fixed(TextField())
 
     class Meta:
         table_name = "payment_code_prefixes"
@@ -25,9 +25,9 @@ class PaymentCode(Table):
     `used_at` is when the first payment with it was booked; a code for single use takes no other one.
     """
 
-    id = IdField(primary_key=True)
-    client_id = IdField()
-    code = TextField()
+    id = fixed(IdField(primary_key=True))
+    client_id = fixed(IdField())
+    code = fixed(TextField())
     description = TextField()
     account = TextField()
     amount_cents = CentsField(null=True)
@@ -36,7 +36,7 @@ class PaymentCode(Table):
     expires_at = MomentField(null=True)
     single_use = BooleanField()
     used_at = MomentField(null=True)
-    created_at = MomentField()
+    created_at = fixed(MomentField())
     updated_at = MomentField()
 
 
@@ -49,10 +49,10 @@ class IncomingPayment(Table):
     it may be; when that is final, the payment is booked or left out.
     """
 
-    id = IdField(primary_key=True)
-    provider = TextField()
-    provider_transaction_id = TextField()
-    amount_cents = CentsField()
+    id = fixed(IdField(primary_key=True))
+    provider = fixed(TextField())
+    provider_transaction_id = fixed(TextField())
+    amount_cents = fixed(CentsField())
     code = TextField(null=True)
     phone_number = TextField(null=True)
     name = TextField(null=True)
@@ -64,7 +64,7 @@ class IncomingPayment(Table):
     decided_by = TextField(null=True)
     reason = TextField(null=True)
     waits_for = IdField(null=True)
-    received_at = MomentField()
+    received_at = fixed(MomentField())
     updated_at = MomentField()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BigIntegerField, BlobField, BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, PeopleField, Table
+from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, PeopleField, Table, fixed
 
 
 class ApiKey(Table):
@@ -17,9 +17,9 @@ class ApiKey(Table):
     the key the role of the person who set it, or `operator`; null in a key of the first version.
     """
 
-    id = IdField(primary_key=True)
-    client_id = IdField()
-    apikey = TextField(unique=True)
+    id = fixed(IdField(primary_key=True))
+    client_id = fixed(IdField())
+    apikey = fixed(TextField(unique=True))
     secret_sealed = BlobField()
     secret_digest = BlobField()
     digest_key_id = TextField()
@@ -35,7 +35,7 @@ class ApiKey(Table):
     people = PeopleField(null=True)
     previous_people = PeopleField(null=True)
     name = TextField(null=True)
-    created_by = IdField(null=True)
+    created_by = fixed(IdField(null=True))
     allowed_addresses = TextField(null=True)
     daily_limit_cents = CentsField(null=True)
     last_used_address = TextField(null=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import orjson
 from peewee import BigIntegerField, CompositeKey, TextField
 
-from ussd_server.database.tables import CentsField, IdField, MomentField, Table
+from ussd_server.database.tables import CentsField, IdField, MomentField, Table, fixed
 from ussd_server.database.unit_of_work import dialect
 
 
@@ -96,7 +96,7 @@ class BankAccount(Table):
     `confirmed_at` is null until an operator has confirmed what an owner stated.
     """
 
-    client_id = IdField(primary_key=True)
+    client_id = fixed(IdField(primary_key=True))
     bank = TextField(null=True)
     number = TextField(null=True)
     name = TextField(null=True)

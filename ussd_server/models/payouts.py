@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, PeopleField, Table
+from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, PeopleField, Table, fixed
 
 
 class Payout(Table):
@@ -28,21 +28,21 @@ class Payout(Table):
     pay each.
     """
 
-    id = IdField(primary_key=True)
-    client_id = IdField()
-    reference = TextField()
-    description = TextField(null=True)
+    id = fixed(IdField(primary_key=True))
+    client_id = fixed(IdField())
+    reference = fixed(TextField())
+    description = fixed(TextField(null=True))
     status = TextField()
-    request_digest = TextField()
-    item_count = IntegerField()
-    ready_count = IntegerField()
-    invalid_count = IntegerField()
-    total_amount_cents = CentsField()
+    request_digest = fixed(TextField())
+    item_count = fixed(IntegerField())
+    ready_count = fixed(IntegerField())
+    invalid_count = fixed(IntegerField())
+    total_amount_cents = fixed(CentsField())
     total_fee_cents = CentsField()
-    created_by = IdField()
+    created_by = fixed(IdField())
     approved_by = IdField(null=True)
     request_id = TextField(null=True)
-    created_at = MomentField()
+    created_at = fixed(MomentField())
     updated_at = MomentField()
     approved_at = MomentField(null=True)
     cancelled_at = MomentField(null=True)
@@ -50,12 +50,12 @@ class Payout(Table):
     due_at = MomentField(null=True)
     leased_until = MomentField(null=True)
     lease_token = TextField(null=True)
-    people = PeopleField(null=True)
+    people = fixed(PeopleField(null=True))
     items_digest = TextField(null=True)
     draft_digest = TextField(null=True)
     approval_digest = TextField(null=True)
     replaced_by = IdField(null=True)
-    send_at = MomentField(null=True)
+    send_at = fixed(MomentField(null=True))
     reserved_at = MomentField(null=True)
     needs_money_at = MomentField(null=True)
     key_id = IdField(null=True)
@@ -83,15 +83,15 @@ class Approval(Table):
     counting. `digest` binds it to the validated payout, under a master key.
     """
 
-    id = IdField(primary_key=True)
-    payout_id = IdField()
-    made_by = IdField()
-    people = PeopleField()
-    key_id = IdField(null=True)
-    operators = JsonField(null=True)
-    note = TextField(null=True)
-    total_fee_cents = CentsField(null=True)
-    created_at = MomentField()
+    id = fixed(IdField(primary_key=True))
+    payout_id = fixed(IdField())
+    made_by = fixed(IdField())
+    people = fixed(PeopleField())
+    key_id = fixed(IdField(null=True))
+    operators = fixed(JsonField(null=True))
+    note = fixed(TextField(null=True))
+    total_fee_cents = fixed(CentsField(null=True))
+    created_at = fixed(MomentField())
     withdrawn_at = MomentField(null=True)
     digest = TextField()
 
@@ -125,20 +125,20 @@ class PayoutItem(Table):
     headings. `registered_name` is the provider's, where it had one.
     """
 
-    payout_id = IdField()
-    line = IntegerField()
-    phone_number = TextField(null=True)
-    amount_cents = CentsField(null=True)
-    amount_text = TextField(null=True)
+    payout_id = fixed(IdField())
+    line = fixed(IntegerField())
+    phone_number = fixed(TextField(null=True))
+    amount_cents = fixed(CentsField(null=True))
+    amount_text = fixed(TextField(null=True))
     fee_cents = CentsField(null=True)
-    provider = TextField(null=True)
-    reference = TextField(null=True)
-    description = TextField(null=True)
-    name = TextField(null=True)
+    provider = fixed(TextField(null=True))
+    reference = fixed(TextField(null=True))
+    description = fixed(TextField(null=True))
+    name = fixed(TextField(null=True))
     name_match = TextField(null=True)
     registered_name = TextField(null=True)
-    is_ready = BooleanField()
-    problems = JsonField(null=True)
+    is_ready = fixed(BooleanField())
+    problems = fixed(JsonField(null=True))
     transaction_id = IdField(null=True)
     metadata = JsonField(null=True)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from ussd_server.cli.commands import group, show_lines
-from ussd_server.database.fixed_columns import fixed_columns
+from ussd_server.database.tables import Table, fixed_columns
 
 
 @group()
@@ -15,12 +13,11 @@ def database() -> None:
 
 @database.command()
 def rules() -> None:
-    """Show the columns of each table that never change, as the SQL of the tables marks them.
+    """Show the columns of each table that never change, as their classes mark them.
 
     The triggers that keep them are compared by `ussd-server check`.
     """
-    columns = defaultdict(list)
-    for each in fixed_columns():
-        columns[each.table].append(each.column)
-    found = [{"table": table, "never_changes": names} for table, names in sorted(columns.items())]
-    show_lines(found, (f"{each['table']}: {', '.join(each['never_changes'])}" for each in found), "No column is fixed.")
+    columns = {table._meta.table_name: fixed_columns(table) for table in Table.__subclasses__()}
+    marked = [{"table": table, "never_changes": names} for table, names in sorted(columns.items()) if names]
+    lines = (f"{each['table']}: {', '.join(each['never_changes'])}" for each in marked)
+    show_lines(marked, lines, "No column is fixed.")

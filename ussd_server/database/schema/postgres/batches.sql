@@ -13,9 +13,9 @@ BEGIN
         GROUP BY key_id, day ORDER BY key_id, day
         ON CONFLICT (key_id, day) DO UPDATE SET spent_cents = kept.spent_cents + excluded.spent_cents;
     IF EXISTS (
-        SELECT 1 FROM jsonb_to_recordset(spending) AS paid (key_id uuid, day text)
+        SELECT 1 FROM jsonb_to_recordset(spending) AS paid (key_id uuid, day text, limit_cents bigint)
         WHERE (SELECT spent_cents FROM key_spending AS kept WHERE kept.key_id = paid.key_id AND kept.day = paid.day)
-            > (SELECT daily_limit_cents FROM api_keys WHERE id = paid.key_id)
+            > least(limit_cents, (SELECT daily_limit_cents FROM api_keys WHERE id = paid.key_id))
     ) THEN
         RAISE EXCEPTION 'daily_limit_reached' USING ERRCODE = 'integrity_constraint_violation';
     END IF;

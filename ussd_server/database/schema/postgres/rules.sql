@@ -43,6 +43,26 @@ CREATE TRIGGER payout_items_keep BEFORE DELETE ON payout_items FOR EACH ROW EXEC
 
 CREATE TRIGGER payout_items_keep_all BEFORE TRUNCATE ON payout_items EXECUTE FUNCTION refuse_change();
 
+CREATE TRIGGER payout_approvals_keep BEFORE DELETE ON payout_approvals FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payout_approvals_keep_all BEFORE TRUNCATE ON payout_approvals EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER approval_rules_keep BEFORE DELETE ON approval_rules FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER approval_rules_keep_all BEFORE TRUNCATE ON approval_rules EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER receipt_claims_keep BEFORE DELETE ON receipt_claims FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER receipt_claims_keep_all BEFORE TRUNCATE ON receipt_claims EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER audit_events_keep BEFORE DELETE ON audit_events FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER audit_events_keep_all BEFORE TRUNCATE ON audit_events EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER row_signatures_keep BEFORE DELETE ON row_signatures FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER row_signatures_keep_all BEFORE TRUNCATE ON row_signatures EXECUTE FUNCTION refuse_change();
+
 CREATE TRIGGER incoming_payments_keep BEFORE DELETE ON incoming_payments
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
@@ -53,7 +73,43 @@ CREATE TRIGGER menu_versions_keep BEFORE UPDATE OR DELETE ON menu_versions
 
 CREATE TRIGGER menu_versions_keep_all BEFORE TRUNCATE ON menu_versions EXECUTE FUNCTION refuse_change();
 
+CREATE TRIGGER closed_days_unedited BEFORE UPDATE ON closed_days FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER closed_days_keep BEFORE DELETE ON closed_days FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER closed_days_keep_all BEFORE TRUNCATE ON closed_days EXECUTE FUNCTION refuse_change();
+
+-- The lines of a closed day's statements stay as they are.
+CREATE FUNCTION keep_proven_lines() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM day_proofs WHERE day = OLD.day
+        AND statements LIKE '%' || OLD.statement_id || '%') THEN
+        RAISE EXCEPTION 'rows of % are never removed once their day is closed', TG_TABLE_NAME
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN OLD;
+END $$;
+
+CREATE TRIGGER statement_days_unedited BEFORE UPDATE ON statement_days
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER statement_days_keep BEFORE DELETE ON statement_days
+    FOR EACH ROW EXECUTE FUNCTION keep_proven_lines();
+
+CREATE TRIGGER statement_days_keep_all BEFORE TRUNCATE ON statement_days EXECUTE FUNCTION refuse_change();
+
 -- Only the digest itself may change, when a master key is rotated.
+CREATE TRIGGER day_proofs_unedited BEFORE UPDATE ON day_proofs
+    FOR EACH ROW WHEN (
+        (NEW.id, NEW.provider, NEW.day, NEW.statements, NEW.first_at, NEW.last_at, NEW.content)
+        IS DISTINCT FROM
+        (OLD.id, OLD.provider, OLD.day, OLD.statements, OLD.first_at, OLD.last_at, OLD.content))
+    EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER day_proofs_keep BEFORE DELETE ON day_proofs FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER day_proofs_keep_all BEFORE TRUNCATE ON day_proofs EXECUTE FUNCTION refuse_change();
+
 CREATE TRIGGER history_digests_unedited BEFORE UPDATE ON history_digests
     FOR EACH ROW WHEN (NEW.clients <> OLD.clients) EXECUTE FUNCTION refuse_change();
 
@@ -69,8 +125,77 @@ CREATE TRIGGER events_keep BEFORE DELETE ON events
 
 CREATE TRIGGER events_keep_all BEFORE TRUNCATE ON events EXECUTE FUNCTION refuse_change();
 
+-- Who someone is, what they did, and which codes and accounts a client has: what never changes.
+CREATE TRIGGER api_keys_fixed BEFORE UPDATE ON api_keys
+    FOR EACH ROW WHEN (
+        (NEW.id, NEW.client_id, NEW.apikey, NEW.created_by)
+        IS DISTINCT FROM
+        (OLD.id, OLD.client_id, OLD.apikey, OLD.created_by))
+    EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER audit_events_fixed BEFORE UPDATE ON audit_events
+    FOR EACH ROW WHEN (
+        (NEW.id, NEW.client_id, NEW.user_id, NEW.actor, NEW.action, NEW.object_id, NEW.address,
+         NEW.request_id, NEW.created_at, NEW.operator, NEW.reason, NEW.key_id, NEW.amount_cents,
+         NEW.phone_number, NEW.decided_by)
+        IS DISTINCT FROM
+        (OLD.id, OLD.client_id, OLD.user_id, OLD.actor, OLD.action, OLD.object_id, OLD.address,
+         OLD.request_id, OLD.created_at, OLD.operator, OLD.reason, OLD.key_id, OLD.amount_cents,
+         OLD.phone_number, OLD.decided_by))
+    EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER bank_accounts_fixed BEFORE UPDATE ON bank_accounts
+    FOR EACH ROW WHEN (
+        (NEW.client_id)
+        IS DISTINCT FROM
+        (OLD.client_id))
+    EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payment_code_prefixes_fixed BEFORE UPDATE ON payment_code_prefixes
+    FOR EACH ROW WHEN (
+        (NEW.client_id, NEW.prefix)
+        IS DISTINCT FROM
+        (OLD.client_id, OLD.prefix))
+    EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payment_codes_fixed BEFORE UPDATE ON payment_codes
+    FOR EACH ROW WHEN (
+        (NEW.id, NEW.client_id, NEW.code, NEW.created_at)
+        IS DISTINCT FROM
+        (OLD.id, OLD.client_id, OLD.code, OLD.created_at))
+    EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER bank_accounts_confirmed BEFORE UPDATE ON bank_accounts
+    FOR EACH ROW WHEN (OLD.confirmed_at IS NOT NULL AND NEW.confirmed_at IS NOT NULL
+        AND (NEW.bank, NEW.number, NEW.name, NEW.confirmed_by) IS DISTINCT FROM
+            (OLD.bank, OLD.number, OLD.name, OLD.confirmed_by))
+    EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payment_codes_used BEFORE UPDATE ON payment_codes
+    FOR EACH ROW WHEN (OLD.used_at IS NOT NULL AND NEW.used_at IS DISTINCT FROM OLD.used_at)
+    EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER users_password_seen_by BEFORE UPDATE ON users
+    FOR EACH ROW WHEN (
+        NEW.password_seen_by IS DISTINCT FROM OLD.password_seen_by AND NEW.password_hash = OLD.password_hash)
+    EXECUTE FUNCTION refuse_change();
+
+-- A receipt keeps its owner, and what came in under it.
+CREATE FUNCTION guard_receipt_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a claim of a receipt is never edited'
+        USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE TRIGGER receipt_claims_lasting BEFORE UPDATE ON receipt_claims
+    FOR EACH ROW WHEN ((NEW.issuer, NEW.receipt) IS DISTINCT FROM (OLD.issuer, OLD.receipt)
+        OR (OLD.incoming_id IS NOT NULL AND NEW.incoming_id IS DISTINCT FROM OLD.incoming_id)
+        OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NULL))
+    EXECUTE FUNCTION guard_receipt_claim();
+
 -- A transaction keeps what it was recorded with: who, what, for whom, and every name that it can be found by. A final
--- state only moves as a provider's late success or a refund allows.
+-- state only moves as a provider's late success or a refund allows. A row of a payout that was cancelled unsent gives its
+-- name at the provider to the row of the next approval.
 CREATE FUNCTION guard_new_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.status <> 'created' THEN
@@ -85,10 +210,18 @@ CREATE TRIGGER transactions_begin BEFORE INSERT ON transactions
 CREATE FUNCTION guard_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (
-        fixed(NEW, transactions)
+        NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents,
+        NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.reference, NEW.idempotency_key,
+        NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of, NEW.created_at, NEW.key_id,
+        NEW.origin
     ) IS DISTINCT FROM (
-        fixed(OLD, transactions)
-    ) THEN
+        OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents,
+        OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.reference, OLD.idempotency_key,
+        OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of, OLD.created_at, OLD.key_id,
+        OLD.origin
+    ) OR (NEW.provider_reference IS DISTINCT FROM OLD.provider_reference AND NOT (
+            OLD.status = 'failed' AND OLD.failure_code = 'CANCELLED' AND OLD.asked_at IS NULL
+            AND OLD.payout_id IS NOT NULL AND NEW.provider_reference IS NOT NULL)) THEN
         RAISE EXCEPTION 'what a transaction promised is never edited' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF NEW.status <> OLD.status AND NOT (
@@ -110,6 +243,29 @@ END $$;
 
 CREATE TRIGGER transactions_payout BEFORE UPDATE ON transactions
     FOR EACH ROW WHEN (NEW.payout_id IS DISTINCT FROM OLD.payout_id) EXECUTE FUNCTION guard_payout();
+
+CREATE TRIGGER transactions_fixed BEFORE UPDATE ON transactions
+    FOR EACH ROW WHEN (
+        (NEW.callback_url, NEW.description, NEW.metadata) IS DISTINCT FROM
+        (OLD.callback_url, OLD.description, OLD.metadata))
+    EXECUTE FUNCTION refuse_change();
+
+CREATE FUNCTION guard_sender() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'who sends a payment is never edited' USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE TRIGGER transactions_sender BEFORE UPDATE OF user_id, menu_id, menu_version ON transactions
+    FOR EACH ROW WHEN (
+        (NEW.user_id, NEW.menu_id, NEW.menu_version) IS DISTINCT FROM (OLD.user_id, OLD.menu_id, OLD.menu_version))
+    EXECUTE FUNCTION guard_sender();
+
+-- A payment that is final, and a settlement that waits for a person, are never due again.
+CREATE TRIGGER transactions_rest BEFORE UPDATE ON transactions
+    FOR EACH ROW WHEN (NEW.due_at IS NOT NULL AND (
+        (NEW.status IN ('succeeded', 'reversed') AND NEW.status = OLD.status)
+        OR (NEW.type = 'settlement' AND NEW.due_at <> '9999-01-01T00:00:00.000Z')))
+    EXECUTE FUNCTION refuse_change();
 
 CREATE FUNCTION guard_history() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -141,10 +297,16 @@ BEGIN
 END $$;
 
 CREATE TRIGGER incoming_payments_promise BEFORE UPDATE ON incoming_payments
-    FOR EACH ROW WHEN ((fixed(NEW, incoming_payments)) IS DISTINCT FROM (fixed(OLD, incoming_payments))
+    FOR EACH ROW WHEN ((NEW.id, NEW.provider, NEW.provider_transaction_id, NEW.amount_cents, NEW.received_at) IS DISTINCT FROM
+        (OLD.id, OLD.provider, OLD.provider_transaction_id, OLD.amount_cents, OLD.received_at)
         OR (OLD.status <> 'held'
             AND (NEW.status, NEW.transaction_id) IS DISTINCT FROM (OLD.status, OLD.transaction_id)))
     EXECUTE FUNCTION guard_incoming_payment();
+
+CREATE TRIGGER incoming_payments_decided BEFORE UPDATE ON incoming_payments
+    FOR EACH ROW WHEN (
+        OLD.status <> 'held' AND (NEW.decided_by, NEW.reason) IS DISTINCT FROM (OLD.decided_by, OLD.reason))
+    EXECUTE FUNCTION refuse_change();
 
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE FUNCTION guard_payout_item() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -153,23 +315,43 @@ BEGIN
 END $$;
 
 CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items
-    FOR EACH ROW WHEN ((fixed(NEW, payout_items)) IS DISTINCT FROM (fixed(OLD, payout_items))
-    OR (OLD.transaction_id IS NOT NULL
-        AND (NEW.transaction_id IS DISTINCT FROM OLD.transaction_id OR NEW.fee_cents IS DISTINCT FROM OLD.fee_cents)))
+    FOR EACH ROW WHEN ((
+            NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.amount_text, NEW.provider,
+            NEW.reference, NEW.description, NEW.name, NEW.is_ready, NEW.problems
+        ) IS DISTINCT FROM (
+            OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.amount_text, OLD.provider,
+            OLD.reference, OLD.description, OLD.name, OLD.is_ready, OLD.problems
+        )
+        OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NOT NULL
+            AND (NEW.transaction_id, NEW.fee_cents) IS DISTINCT FROM (OLD.transaction_id, OLD.fee_cents)))
     EXECUTE FUNCTION guard_payout_item();
 
+-- An approval that is withdrawn makes its payout a draft again.
 CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
-    FOR EACH ROW WHEN ((fixed(NEW, payouts)) IS DISTINCT FROM (fixed(OLD, payouts))
-    OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS DISTINCT FROM OLD.items_digest)
-    OR (OLD.approved_by IS NOT NULL AND NEW.approved_by IS DISTINCT FROM OLD.approved_by)
-    OR (OLD.approved_at IS NOT NULL AND (NEW.approved_at, NEW.key_id) IS DISTINCT FROM (OLD.approved_at, OLD.key_id))
-    OR (OLD.reserved_at IS NOT NULL AND NEW.reserved_at IS DISTINCT FROM OLD.reserved_at)
-    OR (OLD.needs_money_at IS NOT NULL AND NEW.needs_money_at IS DISTINCT FROM OLD.needs_money_at)
-    OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS DISTINCT FROM OLD.cancelled_at)
-    OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS DISTINCT FROM OLD.completed_at)
-    OR (OLD.status <> 'draft' AND NEW.replaced_by IS DISTINCT FROM OLD.replaced_by)
-    OR ((OLD.reserved_at IS NOT NULL OR OLD.status NOT IN ('draft', 'approved'))
-        AND NEW.total_fee_cents <> OLD.total_fee_cents))
+    FOR EACH ROW WHEN ((
+            NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
+            NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people,
+            NEW.created_at, NEW.send_at
+        ) IS DISTINCT FROM (
+            OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
+            OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people,
+            OLD.created_at, OLD.send_at
+        )
+        OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS DISTINCT FROM OLD.items_digest)
+        OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS DISTINCT FROM OLD.cancelled_at)
+        OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS DISTINCT FROM OLD.completed_at)
+        OR (OLD.revoked_at IS NOT NULL AND NEW.revoked_at IS DISTINCT FROM OLD.revoked_at)
+        OR (OLD.status <> 'draft' AND NEW.replaced_by IS DISTINCT FROM OLD.replaced_by)
+        OR NEW.reservation_number < OLD.reservation_number
+        OR (NOT (OLD.status IN ('approved', 'running') AND NEW.status = 'draft') AND (
+            (OLD.approved_by IS NOT NULL AND NEW.approved_by IS DISTINCT FROM OLD.approved_by)
+            OR (OLD.approved_at IS NOT NULL
+                AND (NEW.approved_at, NEW.key_id) IS DISTINCT FROM (OLD.approved_at, OLD.key_id))
+            OR (OLD.approved_at IS NOT NULL AND NEW.approved_fee_cents IS DISTINCT FROM OLD.approved_fee_cents)
+            OR (OLD.reserved_at IS NOT NULL AND NEW.reserved_at IS DISTINCT FROM OLD.reserved_at)
+            OR (OLD.needs_money_at IS NOT NULL AND NEW.needs_money_at IS DISTINCT FROM OLD.needs_money_at)
+            OR ((OLD.reserved_at IS NOT NULL OR OLD.status NOT IN ('draft', 'approved'))
+                AND NEW.total_fee_cents <> OLD.total_fee_cents))))
     EXECUTE FUNCTION guard_payout_item();
 
 CREATE FUNCTION guard_payout_status() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -180,9 +362,32 @@ END $$;
 CREATE TRIGGER payouts_status BEFORE UPDATE ON payouts
     FOR EACH ROW WHEN (NEW.status <> OLD.status AND NOT (
         (OLD.status = 'draft' AND NEW.status IN ('approved', 'cancelled'))
-        OR (OLD.status = 'approved' AND NEW.status IN ('running', 'completed', 'cancelled'))
-        OR (OLD.status = 'running' AND NEW.status IN ('completed', 'cancelled'))))
+        OR (OLD.status = 'approved' AND NEW.status IN ('draft', 'running', 'completed', 'cancelled'))
+        OR (OLD.status = 'running' AND NEW.status IN ('draft', 'completed', 'cancelled'))))
     EXECUTE FUNCTION guard_payout_status();
+
+CREATE TRIGGER payouts_key_limit BEFORE UPDATE OF key_limit_cents ON payouts
+    FOR EACH ROW WHEN (
+        OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT NULL
+        AND NEW.key_limit_cents IS DISTINCT FROM OLD.key_limit_cents)
+    EXECUTE FUNCTION guard_sender();
+
+CREATE TRIGGER payouts_bound BEFORE UPDATE ON payouts
+    FOR EACH ROW WHEN (NEW.copied_from IS DISTINCT FROM OLD.copied_from
+        OR (OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT NULL
+            AND NEW.counted_key_id IS DISTINCT FROM OLD.counted_key_id))
+    EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payout_approvals_given BEFORE UPDATE ON payout_approvals
+    FOR EACH ROW WHEN ((
+            NEW.id, NEW.payout_id, NEW.made_by, NEW.people, NEW.key_id, NEW.operators, NEW.note,
+            NEW.total_fee_cents, NEW.created_at
+        ) IS DISTINCT FROM (
+            OLD.id, OLD.payout_id, OLD.made_by, OLD.people, OLD.key_id, OLD.operators, OLD.note,
+            OLD.total_fee_cents, OLD.created_at
+        )
+        OR (OLD.withdrawn_at IS NOT NULL AND NEW.withdrawn_at IS DISTINCT FROM OLD.withdrawn_at))
+    EXECUTE FUNCTION refuse_change();
 
 -- Pending events have a table of their own, which is empty most of the time, so the relay reads few rows.
 CREATE FUNCTION queue_event() RETURNS trigger LANGUAGE plpgsql AS $$

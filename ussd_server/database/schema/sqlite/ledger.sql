@@ -8,6 +8,7 @@ CREATE TRIGGER ledger_transfers_rules BEFORE INSERT ON ledger_transfers BEGIN
         SELECT 1 FROM ledger_transfers
         WHERE id = NEW.id OR position = NEW.position OR hold_id = NEW.hold_id
             OR (transaction_id = NEW.transaction_id AND purpose = NEW.purpose
+                AND (debit_account_id, credit_account_id) IS NOT (NEW.credit_account_id, NEW.debit_account_id)
                 AND (kind = NEW.kind OR (kind IN ('move', 'post') AND NEW.kind IN ('move', 'post')))));
     SELECT RAISE(ABORT, 'both accounts of a transfer belong to its client') WHERE (
         SELECT count(*) FROM ledger_accounts

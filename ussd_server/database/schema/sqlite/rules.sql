@@ -60,7 +60,7 @@ BEGIN SELECT RAISE(ABORT, 'rows of payouts are never removed'); END;
 
 CREATE TRIGGER payouts_unreplaced BEFORE INSERT ON payouts
 WHEN EXISTS (SELECT 1 FROM payouts WHERE id = NEW.id
-    OR (client_id = NEW.client_id AND reference = NEW.reference AND replaced_by IS NULL))
+    OR (client_id = NEW.client_id AND reference = NEW.reference AND replaced_by IS NULL AND revoked_at IS NULL))
 BEGIN SELECT RAISE(ABORT, 'rows of payouts are never replaced'); END;
 
 CREATE TRIGGER payout_items_keep BEFORE DELETE ON payout_items
@@ -69,6 +69,34 @@ BEGIN SELECT RAISE(ABORT, 'rows of payout_items are never removed'); END;
 CREATE TRIGGER payout_items_unreplaced BEFORE INSERT ON payout_items
 WHEN EXISTS (SELECT 1 FROM payout_items WHERE payout_id = NEW.payout_id AND line = NEW.line)
 BEGIN SELECT RAISE(ABORT, 'rows of payout_items are never replaced'); END;
+
+CREATE TRIGGER payout_approvals_keep BEFORE DELETE ON payout_approvals
+BEGIN SELECT RAISE(ABORT, 'rows of payout_approvals are never removed'); END;
+
+CREATE TRIGGER payout_approvals_unreplaced BEFORE INSERT ON payout_approvals
+WHEN EXISTS (SELECT 1 FROM payout_approvals WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'rows of payout_approvals are never replaced'); END;
+
+CREATE TRIGGER approval_rules_keep BEFORE DELETE ON approval_rules
+BEGIN SELECT RAISE(ABORT, 'rows of approval_rules are never removed'); END;
+
+CREATE TRIGGER receipt_claims_keep BEFORE DELETE ON receipt_claims
+BEGIN SELECT RAISE(ABORT, 'rows of receipt_claims are never removed'); END;
+
+CREATE TRIGGER receipt_claims_unreplaced BEFORE INSERT ON receipt_claims
+WHEN EXISTS (SELECT 1 FROM receipt_claims WHERE (issuer = NEW.issuer AND receipt = NEW.receipt)
+    OR transaction_id = NEW.transaction_id OR incoming_id = NEW.incoming_id)
+BEGIN SELECT RAISE(IGNORE); END;
+
+CREATE TRIGGER audit_events_keep BEFORE DELETE ON audit_events
+BEGIN SELECT RAISE(ABORT, 'rows of audit_events are never changed or removed'); END;
+
+CREATE TRIGGER audit_events_unreplaced BEFORE INSERT ON audit_events
+WHEN EXISTS (SELECT 1 FROM audit_events WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'rows of audit_events are never changed or removed'); END;
+
+CREATE TRIGGER row_signatures_keep BEFORE DELETE ON row_signatures
+BEGIN SELECT RAISE(ABORT, 'rows of row_signatures are never changed or removed'); END;
 
 CREATE TRIGGER incoming_payments_keep BEFORE DELETE ON incoming_payments
 BEGIN SELECT RAISE(ABORT, 'rows of incoming_payments are never removed'); END;
@@ -84,7 +112,42 @@ BEGIN SELECT RAISE(ABORT, 'rows of menu_versions are never removed'); END;
 CREATE TRIGGER menu_versions_unedited BEFORE UPDATE ON menu_versions
 BEGIN SELECT RAISE(ABORT, 'rows of menu_versions are never changed'); END;
 
+CREATE TRIGGER closed_days_unedited BEFORE UPDATE ON closed_days
+BEGIN SELECT RAISE(ABORT, 'rows of closed_days are never changed'); END;
+
+CREATE TRIGGER closed_days_keep BEFORE DELETE ON closed_days
+BEGIN SELECT RAISE(ABORT, 'rows of closed_days are never changed or removed'); END;
+
+CREATE TRIGGER closed_days_unreplaced BEFORE INSERT ON closed_days
+WHEN EXISTS (SELECT 1 FROM closed_days WHERE provider = NEW.provider AND day = NEW.day)
+BEGIN SELECT RAISE(ABORT, 'rows of closed_days are never changed or removed'); END;
+
+-- The lines of a closed day's statements stay as they are.
+CREATE TRIGGER statement_days_unedited BEFORE UPDATE ON statement_days
+BEGIN SELECT RAISE(ABORT, 'rows of statement_days are never changed'); END;
+
+CREATE TRIGGER statement_days_keep BEFORE DELETE ON statement_days
+WHEN EXISTS (
+    SELECT 1 FROM day_proofs WHERE day = OLD.day AND statements LIKE '%' || OLD.statement_id || '%')
+BEGIN SELECT RAISE(ABORT, 'rows of statement_days are never removed once their day is closed'); END;
+
+CREATE TRIGGER statement_days_unreplaced BEFORE INSERT ON statement_days
+WHEN EXISTS (SELECT 1 FROM statement_days WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'rows of statement_days are never replaced'); END;
+
 -- Only the digest itself may change, when a master key is rotated.
+CREATE TRIGGER day_proofs_unedited BEFORE UPDATE ON day_proofs
+WHEN (NEW.id, NEW.provider, NEW.day, NEW.statements, NEW.first_at, NEW.last_at, NEW.content) IS NOT
+    (OLD.id, OLD.provider, OLD.day, OLD.statements, OLD.first_at, OLD.last_at, OLD.content)
+BEGIN SELECT RAISE(ABORT, 'rows of day_proofs are never changed'); END;
+
+CREATE TRIGGER day_proofs_keep BEFORE DELETE ON day_proofs
+BEGIN SELECT RAISE(ABORT, 'rows of day_proofs are never removed'); END;
+
+CREATE TRIGGER day_proofs_unreplaced BEFORE INSERT ON day_proofs
+WHEN EXISTS (SELECT 1 FROM day_proofs WHERE id = NEW.id OR (provider = NEW.provider AND day = NEW.day))
+BEGIN SELECT RAISE(ABORT, 'rows of day_proofs are never replaced'); END;
+
 CREATE TRIGGER history_digests_unedited BEFORE UPDATE ON history_digests WHEN NEW.clients <> OLD.clients
 BEGIN SELECT RAISE(ABORT, 'rows of history_digests are never changed'); END;
 
@@ -102,13 +165,80 @@ WHEN EXISTS (SELECT 1 FROM events WHERE id = NEW.id)
     OR EXISTS (SELECT 1 FROM events WHERE object_id = NEW.object_id AND sequence = NEW.sequence)
 BEGIN SELECT RAISE(ABORT, 'rows of events are never replaced'); END;
 
+-- Who someone is, what they did, and which codes and accounts a client has: what never changes.
+CREATE TRIGGER api_keys_fixed BEFORE UPDATE ON api_keys
+WHEN (NEW.id, NEW.client_id, NEW.apikey, NEW.created_by)
+    IS NOT
+    (OLD.id, OLD.client_id, OLD.apikey, OLD.created_by)
+BEGIN SELECT RAISE(ABORT, 'rows of api_keys are never changed or removed'); END;
+
+CREATE TRIGGER audit_events_fixed BEFORE UPDATE ON audit_events
+WHEN (NEW.id, NEW.client_id, NEW.user_id, NEW.actor, NEW.action, NEW.object_id, NEW.address, NEW.request_id,
+     NEW.created_at, NEW.operator, NEW.reason, NEW.key_id, NEW.amount_cents, NEW.phone_number, NEW.decided_by)
+    IS NOT
+    (OLD.id, OLD.client_id, OLD.user_id, OLD.actor, OLD.action, OLD.object_id, OLD.address, OLD.request_id,
+     OLD.created_at, OLD.operator, OLD.reason, OLD.key_id, OLD.amount_cents, OLD.phone_number, OLD.decided_by)
+BEGIN SELECT RAISE(ABORT, 'rows of audit_events are never changed or removed'); END;
+
+CREATE TRIGGER bank_accounts_fixed BEFORE UPDATE ON bank_accounts
+WHEN (NEW.client_id)
+    IS NOT
+    (OLD.client_id)
+BEGIN SELECT RAISE(ABORT, 'rows of bank_accounts are never changed or removed'); END;
+
+CREATE TRIGGER payment_code_prefixes_fixed BEFORE UPDATE ON payment_code_prefixes
+WHEN (NEW.client_id, NEW.prefix)
+    IS NOT
+    (OLD.client_id, OLD.prefix)
+BEGIN SELECT RAISE(ABORT, 'rows of payment_code_prefixes are never changed or removed'); END;
+
+CREATE TRIGGER payment_codes_fixed BEFORE UPDATE ON payment_codes
+WHEN (NEW.id, NEW.client_id, NEW.code, NEW.created_at)
+    IS NOT
+    (OLD.id, OLD.client_id, OLD.code, OLD.created_at)
+BEGIN SELECT RAISE(ABORT, 'rows of payment_codes are never changed or removed'); END;
+
+CREATE TRIGGER bank_accounts_confirmed BEFORE UPDATE ON bank_accounts
+WHEN OLD.confirmed_at IS NOT NULL AND NEW.confirmed_at IS NOT NULL
+    AND (NEW.bank, NEW.number, NEW.name, NEW.confirmed_by) IS NOT (OLD.bank, OLD.number, OLD.name, OLD.confirmed_by)
+BEGIN SELECT RAISE(ABORT, 'rows of bank_accounts are never changed or removed'); END;
+
+CREATE TRIGGER payment_codes_used BEFORE UPDATE ON payment_codes
+WHEN OLD.used_at IS NOT NULL AND NEW.used_at IS NOT OLD.used_at
+BEGIN SELECT RAISE(ABORT, 'rows of payment_codes are never changed or removed'); END;
+
+CREATE TRIGGER users_password_seen_by BEFORE UPDATE ON users
+WHEN NEW.password_seen_by IS NOT OLD.password_seen_by AND NEW.password_hash = OLD.password_hash
+BEGIN SELECT RAISE(ABORT, 'rows of users are never changed or removed'); END;
+
+-- A receipt keeps its owner, and what came in under it.
+CREATE TRIGGER receipt_claims_lasting BEFORE UPDATE ON receipt_claims
+WHEN (NEW.issuer, NEW.receipt) IS NOT (OLD.issuer, OLD.receipt)
+    OR (OLD.incoming_id IS NOT NULL AND NEW.incoming_id IS NOT OLD.incoming_id)
+    OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NULL)
+    OR EXISTS (SELECT 1 FROM receipt_claims WHERE (issuer, receipt) IS NOT (OLD.issuer, OLD.receipt)
+        AND (transaction_id = NEW.transaction_id OR incoming_id = NEW.incoming_id))
+BEGIN SELECT RAISE(ABORT, 'a claim of a receipt is never edited'); END;
+
 -- A transaction keeps what it was recorded with: who, what, for whom, and every name that it can be found by. A final
--- state only moves as a provider's late success or a refund allows.
+-- state only moves as a provider's late success or a refund allows. A row of a payout that was cancelled unsent gives its
+-- name at the provider to the row of the next approval.
 CREATE TRIGGER transactions_begin BEFORE INSERT ON transactions WHEN NEW.status <> 'created'
 BEGIN SELECT RAISE(ABORT, 'a transaction begins as created'); END;
 
 CREATE TRIGGER transactions_promise BEFORE UPDATE ON transactions
-WHEN (fixed(NEW, transactions)) IS NOT (fixed(OLD, transactions))
+WHEN (
+    NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents, NEW.fee_cents,
+    NEW.currency, NEW.account, NEW.provider, NEW.reference, NEW.idempotency_key, NEW.request_digest,
+    NEW.session_id, NEW.confirmation, NEW.refund_of, NEW.created_at, NEW.key_id, NEW.origin
+) IS NOT (
+    OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents, OLD.fee_cents,
+    OLD.currency, OLD.account, OLD.provider, OLD.reference, OLD.idempotency_key, OLD.request_digest,
+    OLD.session_id, OLD.confirmation, OLD.refund_of, OLD.created_at, OLD.key_id, OLD.origin
+) OR (NEW.provider_reference IS NOT OLD.provider_reference AND NOT (
+    OLD.status = 'failed' AND OLD.failure_code = 'CANCELLED' AND OLD.asked_at IS NULL
+    AND OLD.payout_id IS NOT NULL AND NEW.provider_reference IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM transactions WHERE provider_reference = NEW.provider_reference)))
 BEGIN SELECT RAISE(ABORT, 'what a transaction promised is never edited'); END;
 
 CREATE TRIGGER transactions_final BEFORE UPDATE OF status ON transactions
@@ -123,6 +253,20 @@ CREATE TRIGGER transactions_payout BEFORE UPDATE OF payout_id ON transactions
 WHEN NEW.payout_id IS NOT OLD.payout_id
 BEGIN SELECT RAISE(ABORT, 'a transaction never changes its payout'); END;
 
+CREATE TRIGGER transactions_fixed BEFORE UPDATE ON transactions
+WHEN (NEW.callback_url, NEW.description, NEW.metadata) IS NOT (OLD.callback_url, OLD.description, OLD.metadata)
+BEGIN SELECT RAISE(ABORT, 'rows of transactions are never changed or removed'); END;
+
+CREATE TRIGGER transactions_sender BEFORE UPDATE OF user_id, menu_id, menu_version ON transactions
+WHEN (NEW.user_id, NEW.menu_id, NEW.menu_version) IS NOT (OLD.user_id, OLD.menu_id, OLD.menu_version)
+BEGIN SELECT RAISE(ABORT, 'who sends a payment is never edited'); END;
+
+-- A payment that is final, and a settlement that waits for a person, are never due again.
+CREATE TRIGGER transactions_rest BEFORE UPDATE ON transactions
+WHEN NEW.due_at IS NOT NULL AND ((NEW.status IN ('succeeded', 'reversed') AND NEW.status = OLD.status)
+    OR (NEW.type = 'settlement' AND NEW.due_at <> '9999-01-01T00:00:00.000Z'))
+BEGIN SELECT RAISE(ABORT, 'rows of transactions are never changed or removed'); END;
+
 CREATE TRIGGER transaction_events_follow BEFORE INSERT ON transaction_events WHEN NEW.sequence > 1 AND NOT EXISTS (
         SELECT 1 FROM transaction_events
         WHERE transaction_id = NEW.transaction_id AND sequence = NEW.sequence - 1)
@@ -134,36 +278,82 @@ BEGIN INSERT INTO idempotency_keys (client_id, key, transaction_id, created_at)
 
 -- What came in stays as it was reported. A held payment is booked or returned once; both are final.
 CREATE TRIGGER incoming_payments_promise BEFORE UPDATE ON incoming_payments
-WHEN (fixed(NEW, incoming_payments)) IS NOT (fixed(OLD, incoming_payments))
+WHEN (NEW.id, NEW.provider, NEW.provider_transaction_id, NEW.amount_cents, NEW.received_at) IS NOT
+    (OLD.id, OLD.provider, OLD.provider_transaction_id, OLD.amount_cents, OLD.received_at)
     OR (OLD.status <> 'held' AND (NEW.status, NEW.transaction_id) IS NOT (OLD.status, OLD.transaction_id))
 BEGIN SELECT RAISE(ABORT, 'what came in is never edited'); END;
 
+CREATE TRIGGER incoming_payments_decided BEFORE UPDATE ON incoming_payments
+WHEN OLD.status <> 'held' AND (NEW.decided_by, NEW.reason) IS NOT (OLD.decided_by, OLD.reason)
+BEGIN SELECT RAISE(ABORT, 'rows of incoming_payments are never changed or removed'); END;
+
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items
-WHEN (fixed(NEW, payout_items)) IS NOT (fixed(OLD, payout_items))
-    OR (OLD.transaction_id IS NOT NULL
-        AND (NEW.transaction_id IS NOT OLD.transaction_id OR NEW.fee_cents IS NOT OLD.fee_cents))
+WHEN (
+    NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.amount_text, NEW.provider, NEW.reference,
+    NEW.description, NEW.name, NEW.is_ready, NEW.problems
+) IS NOT (
+    OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.amount_text, OLD.provider, OLD.reference,
+    OLD.description, OLD.name, OLD.is_ready, OLD.problems
+)
+OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NOT NULL
+    AND (NEW.transaction_id, NEW.fee_cents) IS NOT (OLD.transaction_id, OLD.fee_cents))
 BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END;
 
+-- An approval that is withdrawn makes its payout a draft again.
 CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
-WHEN (fixed(NEW, payouts)) IS NOT (fixed(OLD, payouts))
-    OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS NOT OLD.items_digest)
-    OR (OLD.approved_by IS NOT NULL AND NEW.approved_by IS NOT OLD.approved_by)
-    OR (OLD.approved_at IS NOT NULL AND (NEW.approved_at, NEW.key_id) IS NOT (OLD.approved_at, OLD.key_id))
+WHEN (
+    NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
+    NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people, NEW.created_at,
+    NEW.send_at
+) IS NOT (
+    OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
+    OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people, OLD.created_at,
+    OLD.send_at
+)
+OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS NOT OLD.items_digest)
+OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS NOT OLD.cancelled_at)
+OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS NOT OLD.completed_at)
+OR (OLD.revoked_at IS NOT NULL AND NEW.revoked_at IS NOT OLD.revoked_at)
+OR (OLD.status <> 'draft' AND NEW.replaced_by IS NOT OLD.replaced_by)
+OR NEW.reservation_number < OLD.reservation_number
+OR (NOT (OLD.status IN ('approved', 'running') AND NEW.status = 'draft') AND (
+    (OLD.approved_by IS NOT NULL AND NEW.approved_by IS NOT OLD.approved_by)
+    OR (OLD.approved_at IS NOT NULL
+        AND (NEW.approved_at, NEW.key_id) IS NOT (OLD.approved_at, OLD.key_id))
+    OR (OLD.approved_at IS NOT NULL AND NEW.approved_fee_cents IS NOT OLD.approved_fee_cents)
     OR (OLD.reserved_at IS NOT NULL AND NEW.reserved_at IS NOT OLD.reserved_at)
     OR (OLD.needs_money_at IS NOT NULL AND NEW.needs_money_at IS NOT OLD.needs_money_at)
-    OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS NOT OLD.cancelled_at)
-    OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS NOT OLD.completed_at)
-    OR (OLD.status <> 'draft' AND NEW.replaced_by IS NOT OLD.replaced_by)
     OR ((OLD.reserved_at IS NOT NULL OR OLD.status NOT IN ('draft', 'approved'))
-        AND NEW.total_fee_cents <> OLD.total_fee_cents)
+        AND NEW.total_fee_cents <> OLD.total_fee_cents)))
 BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END;
 
-CREATE TRIGGER payouts_status BEFORE UPDATE OF status ON payouts WHEN NEW.status <> OLD.status AND NOT (
-        (OLD.status = 'draft' AND NEW.status IN ('approved', 'cancelled'))
-        OR (OLD.status = 'approved' AND NEW.status IN ('running', 'completed', 'cancelled'))
-        OR (OLD.status = 'running' AND NEW.status IN ('completed', 'cancelled')))
+CREATE TRIGGER payouts_status BEFORE UPDATE OF status ON payouts
+WHEN NEW.status <> OLD.status AND NOT (
+    (OLD.status = 'draft' AND NEW.status IN ('approved', 'cancelled'))
+    OR (OLD.status = 'approved' AND NEW.status IN ('draft', 'running', 'completed', 'cancelled'))
+    OR (OLD.status = 'running' AND NEW.status IN ('draft', 'completed', 'cancelled')))
 BEGIN SELECT RAISE(ABORT, 'the status of a payout never goes back'); END;
+
+CREATE TRIGGER payouts_key_limit BEFORE UPDATE OF key_limit_cents ON payouts
+WHEN OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT NULL AND NEW.key_limit_cents IS NOT OLD.key_limit_cents
+BEGIN SELECT RAISE(ABORT, 'who sends a payment is never edited'); END;
+
+CREATE TRIGGER payouts_bound BEFORE UPDATE ON payouts FOR EACH ROW
+WHEN NEW.copied_from IS NOT OLD.copied_from
+    OR (OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT NULL AND NEW.counted_key_id IS NOT OLD.counted_key_id)
+BEGIN SELECT RAISE(ABORT, 'what a payout copies and counts for is never edited'); END;
+
+CREATE TRIGGER payout_approvals_given BEFORE UPDATE ON payout_approvals
+WHEN (
+    NEW.id, NEW.payout_id, NEW.made_by, NEW.people, NEW.key_id, NEW.operators, NEW.note, NEW.total_fee_cents,
+    NEW.created_at
+) IS NOT (
+    OLD.id, OLD.payout_id, OLD.made_by, OLD.people, OLD.key_id, OLD.operators, OLD.note, OLD.total_fee_cents,
+    OLD.created_at
+)
+OR (OLD.withdrawn_at IS NOT NULL AND NEW.withdrawn_at IS NOT OLD.withdrawn_at)
+BEGIN SELECT RAISE(ABORT, 'rows of payout_approvals are never changed'); END;
 
 -- Pending events have a table of their own, which is empty most of the time, so the relay reads few rows.
 CREATE TRIGGER events_queue AFTER INSERT ON events

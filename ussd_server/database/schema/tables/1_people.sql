@@ -24,7 +24,8 @@ CREATE TABLE users (
     updated_at timestamptz NOT NULL,
     link_seen_by text,
     password_seen_by text,
-    language text
+    language text,
+    invited_by text
 );
 CREATE INDEX users_client ON users (client_id);
 
@@ -57,9 +58,9 @@ CREATE TABLE logins (
 CREATE INDEX logins_user ON logins (user_id) WHERE ended_at IS NULL;
 
 CREATE TABLE api_keys (
-    id uuid PRIMARY KEY, -- fixed
-    client_id uuid NOT NULL REFERENCES clients (id), -- fixed
-    apikey text NOT NULL UNIQUE, -- fixed
+    id uuid PRIMARY KEY,
+    client_id uuid NOT NULL REFERENCES clients (id),
+    apikey text NOT NULL UNIQUE,
     secret_sealed bytea NOT NULL,
     secret_digest bytea NOT NULL,
     digest_key_id text NOT NULL,
@@ -75,10 +76,11 @@ CREATE TABLE api_keys (
     people text,
     previous_people text,
     name text,
-    created_by uuid, -- fixed
+    created_by uuid,
     allowed_addresses text,
     daily_limit_cents bigint CHECK (daily_limit_cents > 0),
-    last_used_address text
+    last_used_address text,
+    bounds_set_by text
 );
 CREATE INDEX api_keys_client ON api_keys (client_id, id);
 CREATE INDEX api_keys_expiring ON api_keys (expires_at) WHERE expires_at IS NOT NULL;
@@ -90,6 +92,7 @@ CREATE TABLE deleted_api_keys (
     client_id uuid NOT NULL REFERENCES clients (id),
     deleted_at timestamptz NOT NULL
 );
+CREATE INDEX deleted_api_keys_id ON deleted_api_keys (id);
 
 -- Counts the changes of keys that a process without Redis may have missed.
 CREATE TABLE unseen_changes (
@@ -145,21 +148,21 @@ CREATE INDEX proposals_open ON proposals (id) WHERE decided_at IS NULL;
 CREATE UNIQUE INDEX proposals_one_open ON proposals (action, object_id) WHERE decided_at IS NULL;
 
 CREATE TABLE audit_events (
-    id uuid PRIMARY KEY, -- fixed
-    client_id uuid REFERENCES clients (id), -- fixed
-    user_id uuid, -- fixed
-    actor text NOT NULL, -- fixed
-    action text NOT NULL, -- fixed
-    object_id text, -- fixed
-    address text NOT NULL, -- fixed
-    request_id text NOT NULL, -- fixed
-    created_at timestamptz NOT NULL, -- fixed
-    operator text, -- fixed
-    reason text, -- fixed
-    key_id uuid, -- fixed
-    amount_cents bigint, -- fixed
-    phone_number text, -- fixed
-    decided_by text -- fixed
+    id uuid PRIMARY KEY,
+    client_id uuid REFERENCES clients (id),
+    user_id uuid,
+    actor text NOT NULL,
+    action text NOT NULL,
+    object_id text,
+    address text NOT NULL,
+    request_id text NOT NULL,
+    created_at timestamptz NOT NULL,
+    operator text,
+    reason text,
+    key_id uuid,
+    amount_cents bigint,
+    phone_number text,
+    decided_by text
 );
 CREATE INDEX audit_events_newest ON audit_events (client_id, id);
 CREATE INDEX audit_events_of_action ON audit_events (client_id, action, id);

@@ -3,32 +3,32 @@
 -- The fill factor leaves space in each page: an update of columns without an index writes the new version of the row
 -- there (a HOT update).
 CREATE TABLE transactions (
-    id uuid PRIMARY KEY, -- fixed
-    client_id uuid NOT NULL REFERENCES clients (id), -- fixed
-    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'transfer', 'refund', 'deposit', 'settlement')), -- fixed
+    id uuid PRIMARY KEY,
+    client_id uuid NOT NULL REFERENCES clients (id),
+    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'transfer', 'refund', 'deposit', 'settlement')),
     status text NOT NULL
         CHECK (status IN ('created', 'submitted', 'pending', 'ambiguous', 'succeeded', 'failed', 'reversed')),
-    phone_number text, -- fixed
-    to_phone_number text, -- fixed
-    amount_cents bigint NOT NULL CHECK (amount_cents > 0), -- fixed
-    fee_cents bigint NOT NULL CHECK (fee_cents >= 0), -- fixed
-    currency text NOT NULL CHECK (currency = 'UGX'), -- fixed
-    account text NOT NULL, -- fixed
-    provider text, -- fixed
-    provider_reference uuid UNIQUE, -- fixed
+    phone_number text,
+    to_phone_number text,
+    amount_cents bigint NOT NULL CHECK (amount_cents > 0),
+    fee_cents bigint NOT NULL CHECK (fee_cents >= 0),
+    currency text NOT NULL CHECK (currency = 'UGX'),
+    account text NOT NULL,
+    provider text,
+    provider_reference uuid UNIQUE,
     provider_transaction_id text,
-    reference text NOT NULL, -- fixed
-    idempotency_key text, -- fixed
-    request_digest text NOT NULL, -- fixed
+    reference text NOT NULL,
+    idempotency_key text,
+    request_digest text NOT NULL,
     failure_code text,
     late boolean NOT NULL,
-    session_id uuid, -- fixed
-    confirmation text, -- fixed
-    refund_of uuid REFERENCES transactions (id), -- fixed
-    description text, -- fixed by transactions_fixed
-    metadata text, -- fixed by transactions_fixed
-    callback_url text, -- fixed by transactions_fixed
-    created_at timestamptz NOT NULL, -- fixed
+    session_id uuid,
+    confirmation text,
+    refund_of uuid REFERENCES transactions (id),
+    description text,
+    metadata text,
+    callback_url text,
+    created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     asked_at timestamptz,
     ask_attempts integer NOT NULL,
@@ -44,9 +44,17 @@ CREATE TABLE transactions (
     review_note text,
     request_id text,
     traceparent text,
-    payout_id uuid, -- fixed by transactions_payout
-    key_id uuid, -- fixed
-    origin text NOT NULL DEFAULT 'client' CHECK (origin IN ('client', 'ussd', 'payer')), -- fixed
+    payout_id uuid,
+    key_id uuid,
+    origin text NOT NULL DEFAULT 'client' CHECK (origin IN ('client', 'ussd', 'payer')),
+    same_money_as uuid,
+    contested_id uuid,
+    user_id uuid,
+    menu_id uuid,
+    menu_version integer,
+    provider_receipt text,
+    sent_reference text,
+    operator text,
     CHECK ((failure_code IS NOT NULL) = (status = 'failed')),
     CHECK ((completed_at IS NOT NULL) = (status IN ('succeeded', 'failed', 'reversed'))),
     CHECK (due_at IS NOT NULL OR review_opened_at IS NOT NULL OR completed_at IS NOT NULL)
@@ -74,7 +82,9 @@ CREATE INDEX transactions_final ON transactions (client_id, completed_at) WHERE 
 CREATE INDEX transactions_late ON transactions (client_id, completed_at) WHERE late;
 CREATE INDEX transactions_of_payout_due ON transactions (payout_id, due_at, id) WHERE payout_id IS NOT NULL;
 CREATE INDEX transactions_of_payout_status ON transactions (payout_id, status) WHERE payout_id IS NOT NULL;
-
+CREATE INDEX transactions_contested ON transactions (contested_id) WHERE contested_id IS NOT NULL;
+CREATE INDEX transactions_settlements ON transactions (status, id) WHERE type = 'settlement';
+CREATE INDEX transactions_provider_receipt ON transactions (provider_receipt, id) WHERE provider_receipt IS NOT NULL;
 CREATE INDEX transactions_of_key ON transactions (key_id, id)
     WHERE key_id IS NOT NULL AND type IN ('disbursement', 'refund');
 
@@ -160,9 +170,9 @@ CREATE TABLE ledger_transfers (
 CREATE INDEX ledger_transfers_debited ON ledger_transfers (debit_account_id);
 -- A hold changes nothing on the account that it would credit.
 CREATE INDEX ledger_transfers_credited ON ledger_transfers (credit_account_id) WHERE kind IN ('move', 'post');
--- A transaction holds, voids and moves each of its sums at most once. A post counts as a move.
-CREATE UNIQUE INDEX ledger_transfers_effects
-    ON ledger_transfers (transaction_id, purpose, (CASE kind WHEN 'post' THEN 'move' ELSE kind END));
+-- A transaction holds, voids and moves each of its sums at most once, and moves it back once. A post counts as a move.
+CREATE UNIQUE INDEX ledger_transfers_effects_each_way ON ledger_transfers (
+    transaction_id, purpose, (CASE kind WHEN 'post' THEN 'move' ELSE kind END), (debit_account_id < credit_account_id));
 CREATE UNIQUE INDEX ledger_transfers_ends ON ledger_transfers (hold_id) WHERE hold_id IS NOT NULL; -- PostgreSQL
 
 -- No foreign keys and no checks: only triggers write rows, for a transfer and accounts that they have just read, and
@@ -192,7 +202,7 @@ CREATE TABLE history_digests (
 
 -- Where a client's money is settled to, and on which terms. Unconfirmed accounts get nothing.
 CREATE TABLE bank_accounts (
-    client_id uuid PRIMARY KEY REFERENCES clients (id), -- fixed
+    client_id uuid PRIMARY KEY REFERENCES clients (id),
     bank text,
     number text,
     name text,
@@ -207,15 +217,15 @@ CREATE TABLE bank_accounts (
 
 -- The letters with which the payment codes of a client begin. No prefix begins another, so each code has one owner.
 CREATE TABLE payment_code_prefixes (
-    client_id uuid PRIMARY KEY REFERENCES clients (id), -- fixed
-    prefix text NOT NULL UNIQUE -- fixed
+    client_id uuid PRIMARY KEY REFERENCES clients (id),
+    prefix text NOT NULL UNIQUE
 ); -- by key
 
 -- What payers type as the reason of a payment: upper-case letters and digits, beginning with the client's prefix.
 CREATE TABLE payment_codes (
-    id uuid PRIMARY KEY, -- fixed
-    client_id uuid NOT NULL REFERENCES clients (id), -- fixed
-    code text NOT NULL UNIQUE, -- fixed
+    id uuid PRIMARY KEY,
+    client_id uuid NOT NULL REFERENCES clients (id),
+    code text NOT NULL UNIQUE,
     description text NOT NULL,
     account text NOT NULL,
     amount_cents bigint CHECK (amount_cents > 0),
@@ -224,7 +234,7 @@ CREATE TABLE payment_codes (
     expires_at timestamptz,
     single_use boolean NOT NULL,
     used_at timestamptz,
-    created_at timestamptz NOT NULL, -- fixed
+    created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL
 ); -- by key
 CREATE INDEX payment_codes_newest ON payment_codes (client_id, id);
@@ -232,10 +242,10 @@ CREATE INDEX payment_codes_newest ON payment_codes (client_id, id);
 -- Payments that payers made by themselves, as providers reported them. Each receipt is here once: booked as a
 -- transaction, held for the operators, or marked for return.
 CREATE TABLE incoming_payments (
-    id uuid PRIMARY KEY, -- fixed
-    provider text NOT NULL, -- fixed
-    provider_transaction_id text NOT NULL, -- fixed
-    amount_cents bigint NOT NULL CHECK (amount_cents > 0), -- fixed
+    id uuid PRIMARY KEY,
+    provider text NOT NULL,
+    provider_transaction_id text NOT NULL,
+    amount_cents bigint NOT NULL CHECK (amount_cents > 0),
     code text,
     phone_number text,
     name text,
@@ -246,11 +256,23 @@ CREATE TABLE incoming_payments (
     difference_id uuid,
     decided_by text,
     reason text,
-    received_at timestamptz NOT NULL, -- fixed
+    received_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
+    waits_for uuid,
     CHECK ((status = 'booked') = (transaction_id IS NOT NULL)),
     UNIQUE (provider, provider_transaction_id)
 ); -- by key
 CREATE INDEX incoming_payments_held ON incoming_payments (id) WHERE status = 'held';
 CREATE INDEX incoming_payments_paid ON incoming_payments (provider, paid_at);
 CREATE INDEX incoming_payments_of_phone ON incoming_payments (phone_number) WHERE phone_number IS NOT NULL;
+CREATE INDEX incoming_payments_waiting ON incoming_payments (waits_for) WHERE waits_for IS NOT NULL;
+
+-- One claim for each receipt. `second_of` is the payment of which it is the second receipt: Airtel gives a payment two.
+CREATE TABLE receipt_claims (
+    issuer text NOT NULL,
+    receipt text NOT NULL,
+    transaction_id uuid UNIQUE REFERENCES transactions (id),
+    incoming_id uuid UNIQUE REFERENCES incoming_payments (id),
+    second_of uuid,
+    PRIMARY KEY (issuer, receipt)
+); -- by key

@@ -1,21 +1,21 @@
 -- Payouts, providers, and the comparison with their statements.
 
 CREATE TABLE payouts (
-    id uuid PRIMARY KEY, -- fixed
-    client_id uuid NOT NULL REFERENCES clients (id), -- fixed
-    reference text NOT NULL, -- fixed
-    description text, -- fixed
+    id uuid PRIMARY KEY,
+    client_id uuid NOT NULL REFERENCES clients (id),
+    reference text NOT NULL,
+    description text,
     status text NOT NULL CHECK (status IN ('draft', 'approved', 'running', 'completed', 'cancelled')),
-    request_digest text NOT NULL, -- fixed
-    item_count integer NOT NULL CHECK (item_count > 0), -- fixed
-    ready_count integer NOT NULL CHECK (ready_count >= 0), -- fixed
-    invalid_count integer NOT NULL CHECK (invalid_count >= 0), -- fixed
-    total_amount_cents bigint NOT NULL CHECK (total_amount_cents >= 0), -- fixed
+    request_digest text NOT NULL,
+    item_count integer NOT NULL CHECK (item_count > 0),
+    ready_count integer NOT NULL CHECK (ready_count >= 0),
+    invalid_count integer NOT NULL CHECK (invalid_count >= 0),
+    total_amount_cents bigint NOT NULL CHECK (total_amount_cents >= 0),
     total_fee_cents bigint NOT NULL CHECK (total_fee_cents >= 0),
-    created_by uuid NOT NULL, -- fixed
+    created_by uuid NOT NULL,
     approved_by uuid,
     request_id text,
-    created_at timestamptz NOT NULL, -- fixed
+    created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     approved_at timestamptz,
     cancelled_at timestamptz,
@@ -23,16 +23,26 @@ CREATE TABLE payouts (
     due_at timestamptz,
     leased_until timestamptz,
     lease_token text,
-    people text, -- fixed
+    people text,
     items_digest text,
     draft_digest text,
     approval_digest text,
     replaced_by uuid REFERENCES payouts (id) DEFERRABLE INITIALLY DEFERRED,
-    send_at timestamptz, -- fixed
+    send_at timestamptz,
     reserved_at timestamptz,
     needs_money_at timestamptz,
     key_id uuid,
     traceparent text,
+    reservation_number integer NOT NULL DEFAULT 1 CHECK (reservation_number > 0),
+    approved_fee_cents bigint CHECK (approved_fee_cents >= 0),
+    withdrawn_at timestamptz,
+    withdrawal_reason text,
+    revoked_at timestamptz CHECK (revoked_at IS NULL OR status = 'cancelled'),
+    cancel_note text,
+    key_limit_cents bigint,
+    operator text,
+    copied_from uuid,
+    counted_key_id uuid,
     CHECK (ready_count + invalid_count = item_count),
     CHECK ((approved_by IS NULL) = (approved_at IS NULL)),
     CHECK (approved_by IS NULL OR approved_by <> created_by),
@@ -47,26 +57,32 @@ CREATE TABLE payouts (
         AND (approved_at IS NULL OR send_at IS NOT NULL))),
     CHECK (key_id IS NULL OR key_id = approved_by)
 ); -- by key
-CREATE UNIQUE INDEX payouts_reference ON payouts (client_id, reference) WHERE replaced_by IS NULL;
+CREATE UNIQUE INDEX payouts_reference ON payouts (client_id, reference)
+    WHERE replaced_by IS NULL AND revoked_at IS NULL;
+-- Lists and the search find revoked drafts by their reference, too.
+CREATE INDEX payouts_named ON payouts (client_id, reference) WHERE replaced_by IS NULL;
+CREATE INDEX payouts_open ON payouts (client_id) WHERE status IN ('draft', 'approved', 'running');
+CREATE INDEX payouts_copies ON payouts (copied_from) WHERE copied_from IS NOT NULL;
 CREATE INDEX payouts_newest ON payouts (client_id, id);
 CREATE INDEX payouts_due ON payouts (due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE payout_items (
-    payout_id uuid NOT NULL REFERENCES payouts (id), -- fixed
-    line integer NOT NULL CHECK (line > 0), -- fixed
-    phone_number text, -- fixed
-    amount_cents bigint, -- fixed
-    amount_text text, -- fixed
+    payout_id uuid NOT NULL REFERENCES payouts (id),
+    line integer NOT NULL CHECK (line > 0),
+    phone_number text,
+    amount_cents bigint,
+    amount_text text,
     fee_cents bigint,
-    provider text, -- fixed
-    reference text, -- fixed
-    description text, -- fixed
-    name text, -- fixed
+    provider text,
+    reference text,
+    description text,
+    name text,
     name_match text CHECK (name_match IN ('same', 'similar', 'different', 'unknown')),
     registered_name text,
-    is_ready boolean NOT NULL, -- fixed
-    problems text, -- fixed
+    is_ready boolean NOT NULL,
+    problems text,
     transaction_id uuid REFERENCES transactions (id),
+    metadata text,
     PRIMARY KEY (payout_id, line),
     CHECK ((problems IS NULL) = is_ready),
     CHECK (amount_text IS NULL OR amount_cents IS NULL),
@@ -76,6 +92,32 @@ CREATE TABLE payout_items (
 ); -- by key
 CREATE UNIQUE INDEX payout_items_transaction ON payout_items (transaction_id) WHERE transaction_id IS NOT NULL;
 CREATE INDEX payout_items_named ON payout_items (payout_id, name_match, line) WHERE name IS NOT NULL AND is_ready;
+
+CREATE TABLE payout_approvals (
+    id uuid PRIMARY KEY,
+    payout_id uuid NOT NULL REFERENCES payouts (id),
+    made_by uuid NOT NULL,
+    people text NOT NULL,
+    key_id uuid,
+    operators text,
+    note text,
+    total_fee_cents bigint CHECK (total_fee_cents >= 0),
+    created_at timestamptz NOT NULL,
+    withdrawn_at timestamptz,
+    digest text NOT NULL
+); -- by key
+CREATE INDEX payout_approvals_of_payout ON payout_approvals (payout_id, id);
+CREATE INDEX payout_approvals_standing ON payout_approvals (made_by) WHERE withdrawn_at IS NULL;
+
+CREATE TABLE approval_rules (
+    client_id uuid PRIMARY KEY REFERENCES clients (id),
+    rules text NOT NULL,
+    proposed text,
+    proposed_by uuid,
+    updated_at timestamptz NOT NULL,
+    digest text NOT NULL,
+    CHECK ((proposed IS NULL) = (proposed_by IS NULL))
+); -- by key
 
 CREATE TABLE provider_switches (
     provider text PRIMARY KEY,
@@ -158,7 +200,8 @@ CREATE TABLE differences_in_statements (
     id uuid PRIMARY KEY,
     statement_id uuid NOT NULL REFERENCES provider_statements (id),
     line integer,
-    difference_id uuid NOT NULL REFERENCES statement_differences (id)
+    difference_id uuid NOT NULL REFERENCES statement_differences (id),
+    at timestamptz
 );
 CREATE INDEX differences_in_statements_in_order ON differences_in_statements (statement_id, id);
 CREATE INDEX differences_in_statements_of_difference ON differences_in_statements (difference_id);
@@ -173,5 +216,61 @@ CREATE TABLE closed_days (
     bridge text NOT NULL,
     closed_by text NOT NULL,
     closed_at timestamptz NOT NULL,
+    confirmed_by text,
     PRIMARY KEY (provider, day)
 ); -- by key
+
+-- What statements cover, and their lines by day.
+CREATE TABLE statement_coverages (
+    id uuid PRIMARY KEY,
+    statement_id uuid NOT NULL REFERENCES provider_statements (id),
+    provider text NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('balance', 'lines', 'stated')),
+    first_at timestamptz NOT NULL,
+    last_at timestamptz NOT NULL,
+    opening_cents bigint,
+    closing_cents bigint,
+    stated_by text,
+    CHECK ((kind = 'balance') = (opening_cents IS NOT NULL AND closing_cents IS NOT NULL)),
+    CHECK ((kind = 'stated') = (stated_by IS NOT NULL)),
+    CHECK (first_at <= last_at)
+);
+CREATE INDEX statement_coverages_by_end ON statement_coverages (provider, last_at);
+CREATE INDEX statement_coverages_of_statement ON statement_coverages (statement_id);
+
+CREATE TABLE statement_days (
+    id uuid PRIMARY KEY,
+    statement_id uuid NOT NULL REFERENCES provider_statements (id),
+    day text NOT NULL,
+    line_count integer NOT NULL CHECK (line_count > 0),
+    lines bytea NOT NULL
+);
+CREATE INDEX statement_days_of_statement ON statement_days (statement_id, day);
+CREATE INDEX statement_days_of_day ON statement_days (day);
+
+-- What closed days were computed from.
+CREATE TABLE day_proofs (
+    id uuid PRIMARY KEY,
+    provider text NOT NULL,
+    day text NOT NULL,
+    statements text NOT NULL,
+    first_at timestamptz,
+    last_at timestamptz,
+    content text NOT NULL,
+    digest text NOT NULL,
+    UNIQUE (provider, day),
+    FOREIGN KEY (provider, day) REFERENCES closed_days (provider, day),
+    CHECK ((first_at IS NULL) = (last_at IS NULL))
+);
+
+-- Layouts of statements that operators kept: what the columns hold, by the provider and the headings.
+CREATE TABLE statement_layouts (
+    id uuid PRIMARY KEY,
+    provider text NOT NULL,
+    key text NOT NULL,
+    headings text NOT NULL,
+    columns text NOT NULL,
+    created_by text NOT NULL,
+    created_at timestamptz NOT NULL,
+    UNIQUE (provider, key)
+);

@@ -16,6 +16,8 @@ CREATE TABLE menu_versions (
     client_id uuid NOT NULL,
     document text NOT NULL,
     published_at timestamptz NOT NULL,
+    key_id uuid,
+    user_id uuid,
     PRIMARY KEY (menu_id, version)
 );
 
@@ -38,6 +40,30 @@ CREATE TABLE channels (
     settings text NOT NULL,
     is_active boolean NOT NULL,
     created_at timestamptz NOT NULL
+);
+
+-- Links to operators by SMPP, and the state of each bind as its process wrote it last.
+CREATE TABLE smpp_links (
+    id uuid PRIMARY KEY REFERENCES channels (id),
+    url text NOT NULL,
+    system_id text NOT NULL,
+    password_sealed bytea NOT NULL,
+    dialect text NOT NULL,
+    binds integer NOT NULL CHECK (binds BETWEEN 1 AND 16),
+    submit_window integer NOT NULL CHECK (submit_window BETWEEN 1 AND 1000),
+    authority text
+);
+
+CREATE TABLE smpp_binds (
+    id text PRIMARY KEY,
+    channel_id uuid NOT NULL REFERENCES channels (id),
+    process text NOT NULL,
+    number integer NOT NULL,
+    state text NOT NULL,
+    reason text NOT NULL,
+    since timestamptz NOT NULL,
+    seen_at timestamptz NOT NULL,
+    counts text NOT NULL
 );
 
 -- PostgreSQL compresses only longer conversations: compressing at every step would cost more than writing.
@@ -98,3 +124,17 @@ CREATE TABLE shown_outcomes (
     shown_at timestamptz NOT NULL
 ); -- by key
 CREATE INDEX shown_outcomes_of_session ON shown_outcomes (session_id);
+
+-- PINs of subscribers: the argon2 hash, encrypted, with the wrong tries and locks of a number.
+CREATE TABLE subscriber_pins (
+    id uuid PRIMARY KEY,
+    client_id uuid NOT NULL REFERENCES clients (id),
+    phone_number text NOT NULL,
+    pin_sealed bytea,
+    wrong_tries integer NOT NULL,
+    last_step text,
+    locked_at timestamptz,
+    locked_until timestamptz,
+    changed_at timestamptz NOT NULL,
+    UNIQUE (client_id, phone_number)
+);

@@ -70,6 +70,8 @@ CREATE INDEX deliveries_waiting ON deliveries (webhook_id, object_id, sequence) 
 -- At most one delivery of an object has a due date at each webhook: the database itself keeps the order.
 CREATE UNIQUE INDEX deliveries_heads ON deliveries (webhook_id, object_id) WHERE due_at IS NOT NULL;
 CREATE INDEX deliveries_due ON deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
+-- The console lists the deliveries of a webhook that were given up.
+CREATE INDEX deliveries_dead ON deliveries (webhook_id, event_id) WHERE status = 'dead';
 CREATE INDEX deliveries_under_way ON deliveries (webhook_id) WHERE lease_token IS NOT NULL;
 
 CREATE TABLE delivery_attempts (

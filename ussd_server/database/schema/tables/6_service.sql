@@ -41,7 +41,8 @@ CREATE TABLE api_requests (
     took_ms integer NOT NULL,
     address text NOT NULL,
     object_id text,
-    body text
+    body text,
+    user_id uuid
 ) PARTITION BY RANGE (id); -- PostgreSQL
 ); -- SQLite
 CREATE TABLE api_requests_rest PARTITION OF api_requests DEFAULT; -- PostgreSQL
@@ -63,3 +64,9 @@ CREATE TABLE key_usage (
 ); -- by key
 CREATE INDEX key_usage_oldest ON key_usage (day);
 CREATE INDEX key_usage_elsewhere ON key_usage (day) WHERE code = 'ADDRESS_NOT_ALLOWED';
+
+-- What only the service changes has a row here: an HMAC of its columns under a master key.
+CREATE TABLE row_signatures (
+    id text PRIMARY KEY,
+    digest text NOT NULL
+); -- by key

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ussd_server.database.fixed_columns import fixed_columns
+from ussd_server.database.tables import fixed_columns
 from ussd_server.database.unit_of_work import dialect, run_query
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FAILURES, FailureCode
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.processing.outcomes import REVIEW_RETRACTED
@@ -46,15 +47,15 @@ FOLLOWERS: dict[str, set[str]] = {
 }
 # Compared as numbers and as an object.
 _NOT_AS_TEXT = ("amount_cents", "fee_cents", "metadata")
-_SHOWN = [
-    each
-    for each in fixed_columns("transactions")
-    if each.column in TransactionView.__annotations__ and each.column not in _NOT_AS_TEXT
-]
 # The fields of a transaction that its events show and that never change.
-_FIXED = tuple(each.column for each in _SHOWN if not each.is_added)
-# Events of 1.0.0 do not show these.
-_LATER = ("request_id", *(each.column for each in _SHOWN if each.is_added))
+_FIXED = (
+    "request_id",
+    *(
+        name
+        for name in fixed_columns(Transaction)
+        if name in TransactionView.__annotations__ and name not in _NOT_AS_TEXT
+    ),
+)
 _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
     "amount_cents", "fee_cents", "metadata", "same_money_as",
@@ -91,7 +92,7 @@ def history_faults(low: str, high: str, _: Vault | None = None) -> Iterator[tupl
     Also of every one whose review nothing closed. The range is in memory: some 6 kB for each transaction.
     """
     bounds = {"low": low, "high": high}
-    columns = ("id", *_FIXED, *_LATER, *_MOVING)
+    columns = ("id", *_FIXED, *_MOVING)
     rows = {row[0]: dict(zip(columns, row, strict=True)) for row in run_query(_ROWS.format(as_text(columns)), **bounds)}
     steps, events = defaultdict(list), defaultdict(list)
     for step in map(_Step._make, run_query(_STEPS.format(as_text(("transaction_id", *_Step._fields[1:]))), **bounds)):
@@ -158,8 +159,7 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
     if not all(isinstance(each, dict) for each in stored):
         return True
     amounts = {name: shillings(row[f"{name}_cents"]) for name in ("amount", "fee")}
-    shown = [*_FIXED, *(name for name in _LATER if any(name in each for each in stored))]
-    fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in shown}
+    fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in _FIXED}
     if row["failure_code"] == FailureCode.CANCELLED and row["payout_id"] is not None:
         # It was never sent, and the row of a later approval may have its name at the provider now.
         del fixed["provider_reference"]
