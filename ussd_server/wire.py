@@ -145,7 +145,7 @@ def keys_of(view: Any) -> tuple[str, ...]:
 
 
 def fields_with(message: Any, mark: type) -> tuple[str, ...]:
-    """Return the names of a message's fields that are `Annotated` with a mark, such as `AddedLater()`."""
+    """Return the names of a message's fields that are `Annotated` with a mark, such as `Undigested()`."""
     return tuple(name for name, hint in get_type_hints(message, include_extras=True).items() if marks_of(hint, mark))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ussd_server.security import key_ring
 from ussd_server.security.key_ring import Keyring
-from ussd_server.security.secrets_file import Ring, add_reference_key
+from ussd_server.security.secrets_file import Ring
 
 
 @pytest.fixture
@@ -114,19 +114,6 @@ def test_rotations_leave_the_reference_key_as_it_is(path: Path) -> None:
     keyring.drop_keys_before(keyring.newest_ids())
     assert Keyring(path).reference_key == keyring.reference_key == reference
     assert len(reference) == 32
-
-
-def test_a_file_of_an_earlier_version_receives_its_reference_key_once_and_keeps_the_others(path: Path) -> None:
-    key = Keyring.create(path).newest(Ring.TOKENS)
-    document = json.loads(path.read_text())
-    del document["reference"]
-    path.write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="no reference key"):
-        Keyring(path)
-    assert add_reference_key(path)
-    reference = Keyring(path).reference_key
-    assert not add_reference_key(path)
-    assert (Keyring.create(path).reference_key, Keyring(path).newest(Ring.TOKENS)) == (reference, key)
 
 
 def test_a_running_service_follows_no_file_with_another_reference_key(path: Path, tmp_path: Path) -> None:

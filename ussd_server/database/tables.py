@@ -99,7 +99,7 @@ class Table(Model):
         cls.insert(**key, **columns).on_conflict(conflict_target=conflict_target, update=columns).execute()
 
 
-def fixed(column: Field) -> Any:
+def fixed(column: Any) -> Any:
     """Mark a column that never changes: a rule in `schema/` refuses it, and a test compares both."""
     column.is_fixed = True
     return column

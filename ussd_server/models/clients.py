@@ -10,14 +10,14 @@ from ussd_server.database.tables import CentsField, IdField, MomentField, People
 class Client(Table):
     """A company that calls the API. Every call of an inactive client is refused.
 
-    `requires_second_factor`: its people do nothing before they have one. Null means no. `counts_readers`: people who
+    `requires_second_factor`: its people do nothing before they have one. `counts_readers`: people who
     read the secret of a key count as people behind it.
     """
 
     id = IdField(primary_key=True)
     name = TextField()
     is_active = BooleanField()
-    requires_second_factor = BooleanField(null=True)
+    requires_second_factor = BooleanField(default=False)
     counts_readers = BooleanField(default=True)
     created_at = MomentField()
     updated_at = MomentField()

@@ -14,7 +14,7 @@ class ApiKey(Table):
     with). Both name their master key. The `previous_` columns hold the secret that a rotation replaced, valid until
     `previous_secret_expires_at`. `created_by` is the id of a person, null for a key of the operator's;
     `allowed_addresses` are networks with spaces between, null for any. `bounds_set_by` has for each column that bounds
-    the key the role of the person who set it, or `operator`; null in a key of the first version.
+    the key the role of the person who set it, or `operator`.
     """
 
     id = fixed(IdField(primary_key=True))
@@ -39,7 +39,7 @@ class ApiKey(Table):
     allowed_addresses = TextField(null=True)
     daily_limit_cents = CentsField(null=True)
     last_used_address = TextField(null=True)
-    bounds_set_by = JsonField(null=True)
+    bounds_set_by = JsonField()
 
 
 class DeletedApiKey(Table):

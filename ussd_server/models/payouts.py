@@ -11,8 +11,7 @@ class Payout(Table):
     """Many disbursements that one caller requests and another approves.
 
     `created_by` and `approved_by` are ids of API keys or users, or made of the names of operators; `operator` is the
-    name of an operator who made it. `people` are those behind the maker when it was made; null when a version without
-    the column made it: such a draft is never approved.
+    name of an operator who made it. `people` are those behind the maker when it was made.
     The totals are those of the ready rows. `due_at` is when the worker must act again: look up names of a draft, or
     send rows of an approved payout. `items_digest` is that of the validated rows; `draft_digest` and `approval_digest`
     bind it to the people, under a master key. A cancelled draft has no `draft_digest`. `replaced_by` is the corrected
@@ -50,7 +49,7 @@ class Payout(Table):
     due_at = MomentField(null=True)
     leased_until = MomentField(null=True)
     lease_token = TextField(null=True)
-    people = fixed(PeopleField(null=True))
+    people = fixed(PeopleField())
     items_digest = TextField(null=True)
     draft_digest = TextField(null=True)
     approval_digest = TextField(null=True)

@@ -6,16 +6,13 @@ from peewee import BlobField, BooleanField, CompositeKey, IntegerField, TextFiel
 
 from ussd_server.database.tables import IdField, JsonField, MomentField, Table
 
-EVENT_FORMAT = 1
-"""How this version stores payloads. A version that stores them in another way counts on from here."""
-
 
 class Event(Table):
     """One event.
 
     `object_id` is what it is about; events of one object are sent in the order of `sequence`, which counts from 1
     without gaps for each object. `payload` is what the client receives; of a transaction, the first event has its
-    record without nulls, and later ones have only what differs from it. `format` says how it is stored. `traceparent`
+    record without nulls, and later ones have only what differs from it. `traceparent`
     is that of the call which made the object; a transaction's own row has it. The database puts every new event into
     `PendingEvent`.
     """
@@ -25,7 +22,6 @@ class Event(Table):
     type = TextField()
     object_id = TextField()
     sequence = IntegerField()
-    format = IntegerField(default=EVENT_FORMAT)
     payload = JsonField()
     created_at = MomentField()
     traceparent = TextField(null=True)

@@ -26,7 +26,7 @@ class ProviderStatement(Table):
 
     `state` is `importing` until all differences are there, `stored` then, and `removed` for an import that was undone
     or never ended; only the differences of stored statements count. `difference_count` are the lines that went to
-    review, None for a statement that an earlier version imported.
+    review.
     """
 
     id = IdField(primary_key=True)
@@ -36,7 +36,7 @@ class ProviderStatement(Table):
     first_at = MomentField()
     last_at = MomentField()
     counts = JsonField()
-    difference_count = IntegerField(null=True)
+    difference_count = IntegerField()
     ours_cents = CentsField()
     theirs_cents = CentsField()
     imported_at = MomentField()
@@ -72,15 +72,14 @@ class StatementDifference(Table):
 class DifferenceInStatement(Table):
     """Names a difference of a statement; the ids are in the order of the statement's differences.
 
-    `at` is the date of the line, or when a transaction without a line became final; None where an earlier version
-    imported the statement.
+    `at` is the date of the line, or when a transaction without a line became final.
     """
 
     id = IdField(primary_key=True)
     statement_id = IdField()
     line = IntegerField(null=True)
     difference_id = IdField()
-    at = MomentField(null=True)
+    at = MomentField()
 
     class Meta:
         table_name = "differences_in_statements"
@@ -148,8 +147,7 @@ class DayProof(Table):
     """What a closed day was computed from, and the digest of this and of the closed day under a master key.
 
     `statements` are the ids of those that cover the day. `first_at` and `last_at` are the ends of what they cover, None
-    for a day whose statement was empty. `content` is the digest of the day's payments, lines and differences. A day
-    that an earlier version closed has no proof.
+    for a day whose statement was empty. `content` is the digest of the day's payments, lines and differences.
     """
 
     id = IdField(primary_key=True)

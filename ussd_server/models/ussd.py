@@ -35,8 +35,7 @@ class Menu(Table):
 class MenuVersion(Table):
     """A published document. It never changes; sessions keep the version they began with.
 
-    `key_id` or `user_id` is the key or the person that published it; both are null for an operator, and in versions
-    that the first version of this service published.
+    `key_id` or `user_id` is the key or the person that published it; both are null for an operator.
     """
 
     menu_id = IdField()

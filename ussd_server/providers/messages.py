@@ -73,7 +73,7 @@ class PaymentOrder:
     """A payment as a provider receives it; the same message serves sending and querying the status.
 
     `provider_reference` is a version 4 UUID, stored before the first request: the idempotency key at the provider. A
-    provider of `plain_references` gets it as 32 hexadecimal digits, if it was first sent so.
+    provider of `plain_references` gets it as 32 hexadecimal digits.
     `phone_number` is the subscriber (+256 and nine digits), `amount_cents` is 1 to 99_999_999.
     `original_provider_reference` and `original_provider_transaction_id` name the collection that is refunded; the first
     is None for one that the payer began.

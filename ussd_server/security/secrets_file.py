@@ -43,36 +43,18 @@ class MasterKey:
 
 
 def create_secrets_file(path: Path) -> None:
-    """Write a new file with all keys. An existing file keeps its keys, and receives the reference key if it has none.
-
-    Raises as `add_reference_key`.
-    """
-    if not path.exists():
-        with _locked(path):
-            if not path.exists():
-                rings = {ring.value: [fresh_key()] for ring in Ring}
-                write_private(path, {**rings, _REFERENCE: fresh_key()})
-    add_reference_key(path)
-
-
-def add_reference_key(path: Path) -> bool:
-    """Add the reference key to a file of an earlier version; return whether it had none.
-
-    Raises OSError or ValueError when the file cannot be read or is no complete key file.
-    """
-    if _REFERENCE in _document_of(path.read_bytes()):
-        return False
+    """Write a new file with all keys; an existing file stays as it is. Raises OSError when it cannot be written."""
     with _locked(path):
-        document = _document_of(path.read_bytes())
-        if _REFERENCE in document:
-            return False
-        _rings_of(document)
-        write_private(path, {**document, _REFERENCE: fresh_key()})
-    return True
+        if not path.exists():
+            rings = {ring.value: [fresh_key()] for ring in Ring}
+            write_private(path, {**rings, _REFERENCE: fresh_key()})
 
 
 def read_secrets_file(path: Path) -> tuple[dict[Ring, dict[str, MasterKey]], MasterKey]:
-    """Return the rings of a file, by the ids of their keys, and its reference key. Raises as `add_reference_key`."""
+    """Return the rings of a file, by the ids of their keys, and its reference key.
+
+    Raises OSError or ValueError when the file cannot be read or is no complete key file.
+    """
     document = _document_of(path.read_bytes())
     return _rings_of(document), _reference_of(document)
 
@@ -137,7 +119,7 @@ def _rings_of(document: Mapping[str, Any]) -> dict[Ring, dict[str, MasterKey]]:
 def _reference_of(document: Mapping[str, Any]) -> MasterKey:
     """The reference key of a key file. Raises ValueError unless there is one of 32 bytes."""
     if _REFERENCE not in document:
-        raise ValueError("the secrets file has no reference key; `ussd-server secrets create` with its path adds one")
+        raise ValueError("the secrets file has no reference key; restore it from a copy")
     try:
         return _key_of(document[_REFERENCE])
     except (LookupError, TypeError):

@@ -1,7 +1,6 @@
 """Signatures of rows that only the service may change: an HMAC of their columns, under a master key.
 
-Who edits a row at the database prompt cannot sign it, and the book check names it. Rows of earlier versions are signed
-once, when the first worker of this version starts; from then on each of these rows needs a signature.
+Who edits a row at the database prompt cannot sign it, and the book check names it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from ussd_server.values import iso_milliseconds, new_id_floor
 
 UNSIGNED = "was changed, and not by the service"
 
-_BEGUN = "begun"
 _ROWS_AT_ONCE = 500
 _DAY = timedelta(days=1)
 
@@ -92,10 +90,10 @@ def signed_change(vault: Vault, table: Any, key: str) -> Iterator[None]:
 
 
 def is_row_signed(vault: Vault, table: Any, key: str) -> bool:
-    """Whether a row is as the service wrote it last; also before signatures have begun, and for one without any."""
+    """Whether a row is as the service wrote it last; also for one that needs no signature."""
     signed = SIGNED_TABLES[table._meta.table_name]
     row = table.get_or_none(getattr(table, signed.key) == key, signed.which)
-    if row is None or not has_begun():
+    if row is None:
         return True
     return bool(_true_names(vault, {signed.name(row): signed.content(row)}))
 
@@ -106,23 +104,16 @@ def sign_audit_day(vault: Vault, start: datetime) -> None:
 
 
 def is_audit_day_signed(vault: Vault | None, start: datetime) -> bool:
-    """Whether a day has the audit events that were signed; also before signatures have begun."""
+    """Whether a day has the audit events that were signed."""
     name = _audit_day(start)
-    return not has_begun() or name in _true_names(vault, {name: _events_of_day(start)})
-
-
-def has_begun() -> bool:
-    """Whether the rows of earlier versions are signed."""
-    return RowSignature.get_or_none(RowSignature.id == _BEGUN) is not None
+    return name in _true_names(vault, {name: _events_of_day(start)})
 
 
 def unsigned_rows(table: str, low: str, high: str, vault: Vault | None) -> Iterator[tuple[str, str]]:
-    """Yield the key of each row within (low, high] whose signature is missing or wrong; none before rows are signed.
+    """Yield the key of each row within (low, high] whose signature is missing or wrong.
 
     Without `vault`, which has the master keys, any signature counts.
     """
-    if not has_begun():
-        return
     signed = SIGNED_TABLES[table]
     key = getattr(signed.table, signed.key)
     rows = {signed.name(row): row for row in signed.table.select().where(key > low, key <= high, signed.which)}
@@ -132,15 +123,10 @@ def unsigned_rows(table: str, low: str, high: str, vault: Vault | None) -> Itera
 
 
 class SignatureService:
-    """Signs what earlier versions wrote, and renews signatures under new master keys."""
+    """Renews signatures: under new master keys, and for operators who have compared the rows."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._vault = runtime.clock, runtime.vault
-
-    def begin(self) -> None:
-        """Sign the rows of earlier versions, once."""
-        if not has_begun():
-            self._sign_all()
 
     def sign_again(self, by: str, second: str, reason: str, context: RequestContext) -> int:
         """Sign every row as it is now, for two operators who have compared those that the book check named.
@@ -171,7 +157,6 @@ class SignatureService:
         count = sum(self._sign_table(signed) for signed in SIGNED_TABLES.values())
         for row in HistoryDigest.select(HistoryDigest.day):
             sign_audit_day(self._vault, datetime.fromisoformat(f"{row.day}T00:00:00+00:00"))
-        _sign(self._vault, _BEGUN, b"")
         return count
 
     def _sign_table(self, signed: SignedTable) -> int:
@@ -203,7 +188,7 @@ def _content_of(name: str) -> bytes | None:
     if table == "audit_events":
         return _events_of_day(datetime.fromisoformat(f"{key}T00:00:00+00:00"))
     if table not in SIGNED_TABLES:
-        return b""
+        return None
     signed = SIGNED_TABLES[table]
     row = signed.table.get_or_none(getattr(signed.table, signed.key) == key)
     return None if row is None else signed.content(row)

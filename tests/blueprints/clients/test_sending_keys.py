@@ -11,7 +11,6 @@ from tests.support.example_client import Browser, ExampleClient, answer
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.models.keys import ApiKey
 from ussd_server.services.clients.keys.messages import CreateApiKey
 
 KEYS = "api-keys"
@@ -129,10 +128,3 @@ def test_a_bound_that_an_owner_sets_later_is_the_owners_and_free_again_once_lift
     assert change(owner, key, daily_limit=None) == UPDATED
     assert change(developer, key, daily_limit=3000) == UPDATED
     assert change(developer, key, daily_limit=4000) == UPDATED
-
-
-def test_the_bounds_of_a_key_of_the_first_version_are_the_owners(owner: Browser, developer: Browser) -> None:
-    key = made(developer, scopes="ussd:read", daily_limit=500)
-    ApiKey.update(bounds_set_by=None).where(ApiKey.id == key["id"]).execute()
-    assert change(developer, key, daily_limit=501) == REFUSED
-    assert change(owner, key, daily_limit=501) == UPDATED

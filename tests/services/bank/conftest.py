@@ -13,8 +13,7 @@ from ussd_server.services.bank.messages import ConfirmBankAccount
 
 @pytest.fixture
 def client(services: Services) -> ExampleClient:
-    """A client with UGX 100,000 and a confirmed bank account, where rows are signed as in every installation."""
-    services.signatures.begin()
+    """A client with UGX 100,000 and a confirmed bank account."""
     client = ExampleClient(services)
     deposit(services, client.at_console(), 100_000)
     services.bank_accounts.state(STANBIC, client.at_console())

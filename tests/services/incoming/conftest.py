@@ -14,8 +14,7 @@ from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
 
 @pytest.fixture
 def school(services: Services) -> ExampleClient:
-    """A client with the payment code SCH1042, which takes any amount, where rows are signed."""
-    services.signatures.begin()
+    """A client with the payment code SCH1042, which takes any amount."""
     client = ExampleClient(services, "school")
     services.payment_codes.set_prefix(SetPrefix(client.id, "SCH"), operator())
     services.payment_codes.put(PutPaymentCode("SCH1042", "Fees of Achieng"), operator_context(client.id))

@@ -18,7 +18,6 @@ from ussd_server.database.unit_of_work import database, dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ledger import BankAccount
-from ussd_server.models.operations import RowSignature
 from ussd_server.models.statements import ClosedDay
 from ussd_server.services.bank.messages import ProposeSettlements, SetSettlementTerms, StateBankAccount
 from ussd_server.services.clients.keys.messages import RotateApiKey, UpdateApiKey
@@ -78,7 +77,6 @@ def books(services: Services, scene: Scene, clock: MovableClock, monkeypatch: py
     api_key = ExampleClient(services, "Keys").create_key("balance:read").id
     closed = {"provider": "mtn", "day": "2026-11-01", "ours_cents": 5, "theirs_cents": 5, "bridge": []}
     ClosedDay.insert(**closed, closed_by="Ann", closed_at=clock.now()).execute()
-    services.signatures.begin()
     clock.advance(26 * 3600)
     services.history_digests.write()
     # The check is made within the transaction that does the harm, so that the harm can be taken back.
@@ -117,7 +115,6 @@ def test_every_edit_without_triggers_is_named(services: Services, books: Scene) 
 
 def test_what_the_service_changes_stays_signed(services: Services) -> None:
     client = ExampleClient(services)
-    services.signatures.begin()
     key = client.create_key("balance:read")
     services.api_keys.change(UpdateApiKey(key.id, scopes=("menus:read",)), client.call())
     services.api_keys.rotate(RotateApiKey(key.id), client.call())
@@ -134,14 +131,9 @@ def test_what_the_service_changes_stays_signed(services: Services) -> None:
     assert check_everything(vault=services.runtime.vault) == []
 
 
-def test_rows_of_earlier_versions_are_signed_once_and_named_from_then_on(services: Services) -> None:
+def test_an_edited_row_is_named_until_two_operators_sign_it_again(services: Services) -> None:
     key = ExampleClient(services).create_key("balance:read")
-    with without_triggers():
-        RowSignature.delete().execute()
-    assert check_everything(vault=services.runtime.vault) == [], "signatures have not begun"
-    services.signatures.begin()
     ApiKey.update(scopes="menus:read").where(ApiKey.id == key.id).execute()
-    services.signatures.begin()
     (violation,) = check_everything(vault=services.runtime.vault)
     assert str(violation) == f"API key {key.id} {UNSIGNED}."
     with pytest.raises(ServiceError, match="Two different people"):
@@ -156,7 +148,6 @@ def test_an_edit_stays_named_when_the_service_changes_the_row_later(services: Se
     client = ExampleClient(services)
     key = client.create_key("balance:read")
     services.bank_accounts.state(StateBankAccount("Stanbic", "9030", "ACME Ltd"), client.at_console())
-    services.signatures.begin()
     ApiKey.update(scopes=None).where(ApiKey.id == key.id).execute()
     BankAccount.update(number="666", confirmed_by="Eve", confirmed_at=services.clock.now()).execute()
     services.api_keys.list(client.at_console())

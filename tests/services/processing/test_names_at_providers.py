@@ -8,8 +8,6 @@ from tests.conftest import MovableClock
 from tests.support.desk import NOT_FOUND, NOT_SENT, PENDING, SUCCESS, Desk, FakeProvider
 from tests.support.money import operator
 from ussd_server.bootstrap import Services
-from ussd_server.models.operations import WorkerHeartbeat
-from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import GetTransaction
@@ -33,28 +31,6 @@ def test_a_new_payment_is_sent_without_hyphens_and_stays_so_when_it_is_sent_agai
     desk.work(120)
     assert len(desk.provider.asks) > 1
     assert names_sent(desk) == {desk.row.provider_reference.replace("-", "")}
-
-
-def test_a_payment_that_an_earlier_version_sent_keeps_its_name(desk: Desk, clock: MovableClock) -> None:
-    desk.order()
-    Transaction.update(ask_attempts=1, asked_at=clock.now(), status="submitted").execute()
-    desk.provider.enquired = [NOT_FOUND]
-    desk.work(120)
-    assert names_sent(desk) == {desk.row.provider_reference}
-    assert desk.row.sent_reference is None
-
-
-def test_while_a_worker_of_an_earlier_version_runs_names_keep_their_hyphens(
-    desk: Desk, services: Services, clock: MovableClock
-) -> None:
-    seen = {"started_at": clock.now(), "seen_at": clock.now(), "is_taken_over": False}
-    WorkerHeartbeat.insert(id="old", measures={"calls": [], "available": {}}, **seen).execute()
-    services.runtime.heartbeat.beat()
-    desk.order()
-    desk.work()
-    assert names_sent(desk) == {desk.row.provider_reference}
-    WorkerHeartbeat.update(is_taken_over=True).where(WorkerHeartbeat.id == "old").execute()
-    assert services.runtime.heartbeat.every_worker_knows_forms()
 
 
 def test_a_payment_is_found_by_both_of_its_receipts(desk: Desk, services: Services) -> None:

@@ -10,9 +10,7 @@ from tests.conftest import MovableClock
 from tests.services.webhooks.receivers import Received, Receiver, deliver, happen, only_delivery, subscribe
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
-from ussd_server.cli.service.doctor_database import newer_events
-from ussd_server.models.sending import EVENT_FORMAT, Delivery, Event, Webhook
-from ussd_server.services.webhooks import deliveries
+from ussd_server.models.sending import Delivery, Event, Webhook
 from ussd_server.values import new_id
 
 HOUR = 3600.0
@@ -52,28 +50,6 @@ def test_a_later_event_waits_for_the_earlier_one_of_its_object_and_for_no_other(
     of_object = [received.id for received in receiver.calls if received.id in (stuck, behind)]
     assert of_object == [stuck, stuck, behind]
     assert len(receiver.calls) == 5
-
-
-def test_after_a_rollback_what_a_newer_version_stored_is_left_to_its_worker(
-    services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    call = a_client()
-    newer = {"client_id": call.client_id, "type": "ussd.session.ended", "created_at": clock.now(), "sequence": 1}
-    stored = new_id(clock.now())
-    Event.insert(newer | {"id": stored, "object_id": "newer", "format": EVENT_FORMAT + 1, "payload": {}}).execute()
-    (later,) = happen(services, call, "newer")
-    with Receiver() as receiver:
-        subscribe(services, call, receiver.url)
-        (ours,) = happen(services, call)
-        deliver(services)
-        assert [received.id for received in receiver.calls] == [ours]
-        (finding,) = newer_events()
-        assert finding.found.startswith("2 deliveries wait for a newer version")
-        with monkeypatch.context() as newer_worker:
-            newer_worker.setattr(deliveries, "EVENT_FORMAT", EVENT_FORMAT + 1)
-            deliver(services)
-        assert [received.id for received in receiver.calls] == [ours, stored, later]
-    assert list(newer_events()) == []
 
 
 def test_after_a_dead_event_the_later_ones_of_its_object_go_on(services: Services, clock: MovableClock) -> None:

@@ -43,10 +43,7 @@ def check_installation(settings: Settings, running: list[RunningProcess]) -> Ite
     yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")
     keyring = _keyring(settings)
     if keyring is None:
-        mend = (
-            "Restore it from the copy that was kept; without it no secret can be read. A file of an earlier version "
-            f"receives its reference key with `ussd-server secrets create {settings.secrets_file}`."
-        )
+        mend = "Restore it from the copy that was kept; without it no secret can be read."
         yield DoctorFinding("keys", f"{settings.secrets_file} does not hold all keys", mend)
     yield from check_database(settings, keyring)
     yield _redis(settings)

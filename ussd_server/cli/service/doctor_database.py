@@ -26,7 +26,6 @@ from ussd_server.security.secrets_file import Ring
 from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.services.transactions.create import WRONG_REFERENCE_KEY
 from ussd_server.services.ussd.smpp_links import SILENT
-from ussd_server.services.webhooks.deliveries import count_unreadable
 from ussd_server.settings import Settings
 
 # Tokens and gateways' times are compared with other clocks; a larger difference matters.
@@ -56,7 +55,6 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
         if not missing and not settings.is_sandbox:
             yield callers()
         if not missing:
-            yield from newer_events()
             yield from smpp_binds()
         yield from _partitions()
         yield from _days_of_requests()
@@ -140,15 +138,6 @@ def smpp_binds() -> Iterator[DoctorFinding]:
         else:
             mend = "Start `ussd-server smpp` (deploy/ussd-server-smpp.service), or disable the channel."
             yield DoctorFinding(part, "no process serves it", mend)
-
-
-def newer_events() -> Iterator[DoctorFinding]:
-    """Find deliveries that wait for a worker of a newer version, as after a rollback."""
-    if waiting := count_unreadable():
-        mend = "Run a worker of the newer version beside this one until doctor no longer says so."
-        yield DoctorFinding(
-            "webhooks", f"{waiting} deliveries wait for a newer version, which stored their events", mend
-        )
 
 
 def _partitions() -> Iterator[DoctorFinding]:

@@ -11,7 +11,6 @@ from ussd_server.cli.commands import group, progress, show
 from ussd_server.cli.names import two_people
 from ussd_server.context import operator_context
 from ussd_server.security.key_ring import Keyring
-from ussd_server.security.secrets_file import add_reference_key
 
 
 @group()
@@ -25,14 +24,10 @@ def secrets() -> None:
 @secrets.command(example="/etc/ussd-server/secrets.json")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def create(file: Path) -> None:
-    """Write new keys into FILE; a file of an earlier version receives the reference key that it lacks."""
+    """Write new keys into FILE, which must not exist."""
     try:
         if file.exists():
-            if not add_reference_key(file):
-                raise click.ClickException(f"{file} exists already; `ussd-server secrets rotate` renews its keys.")
-            sentence = f"Added the reference key to {file}. Copy the file to every machine, and keep a copy."
-            show({"file": str(file)}, sentence)
-            return
+            raise click.ClickException(f"{file} exists already; `ussd-server secrets rotate` renews its keys.")
         Keyring.create(file)
     except ValueError as damage:
         raise click.ClickException(f"{file}: {damage}.") from None
@@ -74,13 +69,13 @@ def retire() -> None:
     show({"retired": True}, "Only the newest keys are left.")
 
 
-@secrets.command(example="--reason 'Version 1.0 ran again for an hour' --by Ann --and Ben")
+@secrets.command(example="--reason 'Restored and compared' --by Ann --and Ben")
 @click.option("--reason", required=True, help="Why, in 1 to 200 characters.")
 @two_people()
 def sign(reason: str, by: str, second: str) -> None:
     """Sign again every row that only the service may change: keys, bank accounts, payment codes, decisions.
 
-    After an earlier version has changed such rows, `check` names them. Compare each with what it should be first.
+    When something else has changed such rows, `check` names them. Compare each with what it should be first.
     """
     with progress():
         count = services().signatures.sign_again(by, second, reason, operator_context())

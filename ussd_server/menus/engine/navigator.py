@@ -122,8 +122,7 @@ class State(NamedTuple):
         cls, stored: Mapping[str, Any], digest_of: Digest | None = None, providers: ProviderStates = EVERY_PROVIDER
     ) -> State:
         """Read a state that `to_dict` returned, with the same `digest_of`."""
-        # A session that the version before began lacks the newer fields.
-        values, entries = {name: stored[name] for name in _STORED if name in stored}, stored["handover_entries"]
+        values, entries = {name: stored[name] for name in _STORED}, stored["handover_entries"]
         values["back"] = tuple((node, page) for node, page in stored["back"])
         values["handover_entries"] = None if entries is None else tuple(entries)
         if digest_of is not None and "kept" in stored:

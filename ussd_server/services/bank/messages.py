@@ -109,7 +109,7 @@ class RecordSettlements:
 class SettlementLine:
     """A settlement that the bank has made; `line` is its number in the file, from 1.
 
-    `settlement_id` is empty in proposals that version 1.0.0 stored. `is_paid` is that of `RecordSettlements`.
+    `is_paid` is that of `RecordSettlements`.
     """
 
     line: int
@@ -119,7 +119,7 @@ class SettlementLine:
     name: str
     amount_cents: int
     bank_reference: str
-    settlement_id: str = ""
+    settlement_id: str
     is_paid: bool = False
 
 

@@ -121,9 +121,8 @@ class ApiKeyService:
         try:
             with unit_of_work():
                 lock_row(Client, request.client_id)
-                row = self._insert(
-                    request.client_id, request.apikey, request.apisecret, now, people=frozenset(), **columns
-                )
+                made = {"people": frozenset(), "bounds_set_by": setters_of(columns, OPERATOR), **columns}
+                row = self._insert(request.client_id, request.apikey, request.apisecret, now, **made)
                 # Checked after the insert, because the insert waits for a deletion of the same key that is in progress.
                 if DeletedApiKey.select().where(DeletedApiKey.apikey == request.apikey).exists():
                     raise ServiceError(Code.INVALID_REQUEST, "apikey: Was deleted and can never be used again.")
@@ -272,6 +271,7 @@ class ApiKeyService:
             return messages.ImportedApiKey(row.id, row.apikey, "unchanged")
         with self._key_cache.invalidate(row.client_id):
             lock_row(Client, row.client_id)
+            columns["bounds_set_by"] = setters_after(row, columns, OPERATOR)
             with signed_change(self._vault, ApiKey, row.id):
                 ApiKey.update(updated_at=now, **columns).where(ApiKey.id == row.id).execute()
             withdraw_revoked(row.client_id, self._outbox, context, now)

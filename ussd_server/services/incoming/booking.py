@@ -143,9 +143,6 @@ def lock_incoming(
         )
     if claim.incoming_id is None and (is_new or canonical_receipt(row.provider_transaction_id) == claim.receipt):
         update_claim(claim, incoming_id=row.id)
-    if claim.transaction_id is None and row.transaction_id is not None:
-        # The earlier version booked it while this one was being installed.
-        update_claim(claim, transaction_id=row.transaction_id)
     return row, claim, is_new
 
 

@@ -205,8 +205,7 @@ def message_of(
 
     Its Message-ID is that of the row, so that a second copy can be recognised.
     """
-    # Mails that an earlier version wrote have no notes.
-    values = {"notes": ""} | {name: _shown(name, value, public_url) for name, value in parameters.items()}
+    values = {name: _shown(name, value, public_url) for name, value in parameters.items()}
     text = TEXTS[kind]
     choices = "/console/operator/notifications" if text.roles == OPERATORS else "/console/notifications"
     ending = gettext(_CHOICE).format(choices=public_url + choices) if text.is_optional else ""

@@ -28,8 +28,6 @@ _KEPT = timedelta(days=1)
 # A worker that was silent for longer than this loses its leases. If it still runs, it finds them expired.
 BEAT_SECONDS = 2.0
 _SILENT = timedelta(seconds=7)
-# What workers of this version do and earlier ones do not.
-_KNOWS = ["sent_reference"]
 # Older counts of a worker do not describe the present.
 _RECENT_SECONDS = 60
 
@@ -64,7 +62,6 @@ class Heartbeat:
             "drop_offs": [[*place, count] for place, count in self._drop_offs.counts()],
             "recent": self.recent_calls.measures(now),
             "available": {provider.name: provider.available for provider in self._providers},
-            "knows": _KNOWS,
         }
         self._started_at = self._started_at or now
         heartbeat = {"started_at": self._started_at, "seen_at": now, "measures": measures, "is_taken_over": False}
@@ -72,11 +69,6 @@ class Heartbeat:
         WorkerHeartbeat.delete().where(WorkerHeartbeat.seen_at < now - _KEPT).execute()
         self._beat_at = now
         return now
-
-    def every_worker_knows_forms(self) -> bool:
-        """Whether every worker that runs knows that a payment's name at its provider has two forms, as 1.0 did not."""
-        rows = WorkerHeartbeat.select(WorkerHeartbeat.measures).where(~WorkerHeartbeat.is_taken_over)
-        return all(set(_KNOWS) <= set(row.measures.get("knows", ())) for row in rows)
 
     def take_over(self) -> int:
         """Free the leases of workers that were silent for seven seconds; return the number of those workers.
@@ -125,8 +117,7 @@ class Heartbeat:
                     float(is_available),
                     of_worker | {"provider": provider},
                 )
-            # A worker of an older version has none.
-            for code, menu, node, reason, count in row.measures.get("drop_offs", ()):
+            for code, menu, node, reason, count in row.measures["drop_offs"]:
                 yield Measure(
                     "ussd_sessions_timed_out_total",
                     "Sessions that a worker ended because they timed out.",

@@ -161,7 +161,7 @@ class PayoutApproval:
             log.error("a payout was not approved, because it is not what was judged", object_id=payout.id)
             raise ServiceError(
                 Code.INVALID_REQUEST,
-                "The payout is not what was judged when it was created, or an earlier version created it; "
+                "The payout is not what was judged when it was created; "
                 "cancel it and send its rows again under another reference",
             )
 
@@ -220,7 +220,7 @@ def _with_present_fees(step: Callable[[], _Result]) -> _Result:
 
 def _must_be_approved(payout: Payout, context: RequestContext) -> bool:
     """Whether the payout is a draft that this caller may approve; False when this caller has approved it already."""
-    makers, approver = people_behind(payout.client_id, payout.people or ()), caller_id(context)
+    makers, approver = people_behind(payout.client_id, payout.people), caller_id(context)
     if payout.created_by == approver or makers & people_behind(payout.client_id, caller_people(context)):
         raise ServiceError(
             Code.INSUFFICIENT_SCOPE,

@@ -61,10 +61,8 @@ def standing_of(payout_ids: Sequence[str]) -> Mapping[str, list[Approval]]:
     return by_payout
 
 
-def approval_views(payout: Payout, approvals: Sequence[Approval]) -> tuple[ApprovalView, ...]:
-    """The standing approvals of a payout as its client sees them; a version without notes kept the last one only."""
-    if not approvals and payout.approved_by is not None:
-        return (ApprovalView(payout.approved_by, payout.approved_at, None),)
+def approval_views(approvals: Sequence[Approval]) -> tuple[ApprovalView, ...]:
+    """Approvals of a payout as its client sees them."""
     return tuple(ApprovalView(each.made_by, each.created_at, each.note) for each in approvals)
 
 

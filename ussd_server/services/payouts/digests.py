@@ -62,10 +62,7 @@ def digest_of_items(rows: Iterable[ValidatedRow]) -> str:
 
 
 def digest_of_request(description: str | None, rows: Iterable[Any], send_at: str | None) -> str:
-    """The `request_digest` of what a payout was made of, written row by row, so that other requests run between them.
-
-    It is the digest of `{"description", "items", "send_at"}` as JSON, without `send_at` where that is None.
-    """
+    """The `request_digest` of what a payout was made of, written row by row: other requests run between."""
     digest = sha256(f'{{"description": {_encode(description)}, "items": ['.encode())
     separator = b""
     for row in rows:

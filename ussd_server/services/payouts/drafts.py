@@ -134,9 +134,7 @@ class PayoutDrafts:
         _require_draft(known)
         first = known.copied_from or known.id
         number = known.reservation_number
-        payout, items = self._validated(
-            rows, terms, digest, context, known.people or (), number=number, copied_from=first
-        )
+        payout, items = self._validated(rows, terms, digest, context, known.people, number=number, copied_from=first)
         now = payout.created_at
         with unit_of_work():
             lock_row(Client, known.client_id)

@@ -123,7 +123,7 @@ def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
             failed_count=count(row, ItemState.FAILED),
             queued_count=count(row, ItemState.QUEUED),
             states=states[row.id],
-            approvals=approval_views(row, approvals[row.id]),
+            approvals=approval_views(approvals[row.id]),
         )
         for row in rows
     )
@@ -241,7 +241,8 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, outbox: MailOutbox, n
 
 def people_of_payout(row: Payout) -> frozenset[str]:
     """The people behind the maker of a payout and behind its approvals."""
-    return frozenset(row.people or ()).union(*(each.people for each in standing(row.id)))
+    people: frozenset[str] = row.people
+    return people.union(*(each.people for each in standing(row.id)))
 
 
 def fields_of(item: Any) -> dict[str, str]:

@@ -144,9 +144,8 @@ def _concerned(client_id: str, now: datetime, alone: Collection[str]) -> list[st
     is_open = (Payout.client_id == client_id) & Payout.status.in_(_OPEN)
     kept = Approval.select(Approval.payout_id, Approval.made_by).join(Payout, on=(Payout.id == Approval.payout_id))
     approvals = {(row.payout_id, row.made_by) for row in kept.where(is_open, Approval.withdrawn_at.is_null())}
-    columns = (Payout.id, Payout.status, Payout.created_by, Payout.approved_by, Payout.counted_key_id)
+    columns = (Payout.id, Payout.status, Payout.created_by, Payout.counted_key_id)
     payouts = list(Payout.select(*columns).where(is_open))
-    approvals |= {(row.id, row.approved_by) for row in payouts if row.approved_by is not None}
     drafts = {(row.id, row.created_by) for row in payouts if row.status == PayoutStatus.DRAFT}
     gone = {each for each in {giver for _, giver in approvals} if _giver(each, APPROVE, now).fault or each in alone}
     has_limit = (ApiKey.client_id == client_id) & ApiKey.daily_limit_cents.is_null(False)
@@ -168,9 +167,6 @@ def _withdraw(
     faults = {
         each.made_by: _giver(each.made_by, APPROVE, now).fault or _alone(each.made_by, alone) for each in approvals
     }
-    if not approvals and row.approved_by is not None:
-        # An earlier version kept no approvals beside the payout.
-        faults[row.approved_by] = _giver(row.approved_by, APPROVE, now).fault or _alone(row.approved_by, alone)
     if row.counted_key_id is not None:
         faults[row.counted_key_id] = faults.get(row.counted_key_id) or lowered_limit(row)
     if row.status in _OPEN and (reason := next(filter(None, faults.values()), None)):

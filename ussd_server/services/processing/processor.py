@@ -47,7 +47,6 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import CachedValue
 
 log = Logger(__name__)
 
@@ -57,7 +56,6 @@ _RATE_PAUSE_SECONDS = 0.25
 # How long a payment waits for a provider that was switched off, before an operator must review it.
 _WAIT_WITHOUT_PROVIDER_SECONDS = 7200
 # How long the versions of the workers are used before they are read again.
-_REFRESH_SECONDS = 2.0
 _ASKED = ("asked_at", "ask_attempts", "sent_reference", "status", "updated_at")
 # The columns that `apply_answer` leaves as they are when another worker or a callback has set them during the call.
 _NEXT_STEP = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
@@ -72,7 +70,6 @@ class PaymentProcessor:
         self._at_kill_point = runtime.at_kill_point
         self._gate, self._receipts = SendingGate(runtime), ReceiptWriter(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
-        self._workers_know_forms = CachedValue(runtime.heartbeat.every_worker_knows_forms, _REFRESH_SECONDS, False)
         self._paused_until: dict[str, datetime] = {}
 
     def claim(self, limit: int) -> list[Transaction]:
@@ -119,7 +116,7 @@ class PaymentProcessor:
             # queried until operators decide.
             is_sent = fault is None and _may_be_sent(row)
             if is_sent:
-                self._mark_asked(row)
+                self._mark_asked(row, provider)
         payment = _payment(row)
         called_at = self._clock.now()
         if is_sent:
@@ -144,26 +141,17 @@ class PaymentProcessor:
         check_at = now + timedelta(seconds=SLOW_POLL_SECONDS)
         fail(row, FailureCode.CANCELLED, Source.SUBMIT, now, ChangeDetail(note=fault), check_at)
 
-    def _mark_asked(self, row: Transaction) -> None:
+    def _mark_asked(self, row: Transaction, provider: Provider) -> None:
         """Record that the payment is about to be sent, before it is. The row is locked."""
         now = self._clock.now()
         row.asked_at = row.updated_at = now
-        if row.ask_attempts == 0 and self._sends_plain(row):
+        if provider.plain_references:
             row.sent_reference = row.provider_reference.replace("-", "")
         row.ask_attempts += 1
         if row.status == TransactionStatus.CREATED:
             row.status = TransactionStatus.SUBMITTED
             append_change(row, Source.SUBMIT, now, ChangeDetail(attempt=row.ask_attempts, sent="payment"))
         row.save(only=[getattr(Transaction, name) for name in _ASKED])
-
-    def _sends_plain(self, row: Transaction) -> bool:
-        """Whether the provider gets the reference of a new payment without hyphens.
-
-        Not while a worker of an earlier version runs: it would query the payment under the other form, not find it, and
-        send it again.
-        """
-        provider = self._providers.get(row.provider or "")
-        return provider is not None and provider.plain_references and self._workers_know_forms.refresh()
 
     def _call(
         self,

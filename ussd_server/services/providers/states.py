@@ -43,7 +43,7 @@ class ProviderStateService:
         """Every provider that is set up here. Reads one row for each worker."""
         context.require("transactions:read")
         now = self._clock.now()
-        workers = [row.measures.get("recent", {}) for row in WorkerHeartbeat.select(WorkerHeartbeat.measures)]
+        workers = [row.measures["recent"] for row in WorkerHeartbeat.select(WorkerHeartbeat.measures)]
         floats = {row.provider: row for row in ProviderFloat.select()}
         states = []
         for provider in self._providers:

@@ -68,21 +68,15 @@ class ImportedLines(NamedTuple):
 def store(
     statement: ProviderStatement, lines: ImportedLines, differences: Iterator[ComparedLine], context: RequestContext
 ) -> bool:
-    """Store a new statement; return False, with the stored one's id, when the file was stored before.
-
-    Of a statement that an earlier version stored, the lines are added.
-    """
+    """Store a new statement; return False, with the stored one's id, when the file was stored before."""
     if not _begin(statement):
-        known = stored_statement(statement.id)
-        if not StatementDay.select().where(StatementDay.statement_id == known.id).exists():
-            _store_lines(known, lines, StatementState.STORED)
         return False
     rows = _rows(differences, statement)
     for batch in chunked(rows, _ROWS):
         with _short_unit_of_work():
             _require(statement, StatementState.IMPORTING)
             insert_differences(batch)
-    _store_lines(statement, lines, StatementState.IMPORTING)
+    _store_lines(statement, lines)
     with unit_of_work():
         lock_imports()
         _require(statement, StatementState.IMPORTING)
@@ -128,10 +122,10 @@ def add_missing(statement_id: str, provider: str, missing: Iterable[ComparedLine
             insert_differences(list(_rows(iter(new), statement)))
 
 
-def _store_lines(statement: ProviderStatement, lines: ImportedLines, state: StatementState) -> None:
+def _store_lines(statement: ProviderStatement, lines: ImportedLines) -> None:
     for day, count, packed in lines.parts:
         with _short_unit_of_work():
-            _require(statement, state)
+            _require(statement, StatementState.IMPORTING)
             StatementDay.insert(
                 id=new_id(statement.imported_at),
                 statement_id=statement.id,
@@ -141,7 +135,7 @@ def _store_lines(statement: ProviderStatement, lines: ImportedLines, state: Stat
             ).execute()
     with unit_of_work():
         lock_imports()
-        _require(statement, state)
+        _require(statement, StatementState.IMPORTING)
         for coverage in lines.coverages:
             coverage.statement_id = statement.id
             coverage.save(force_insert=True)

@@ -313,8 +313,4 @@ def _counted(count: int, noun: str) -> str:
 
 def _view(row: ProviderStatement) -> messages.ProviderStatementView:
     lines = {messages.Verdict(name): count for name, count in row.counts.items()}
-    counted = row.difference_count
-    if counted is None:
-        # An earlier version did not count them.
-        counted = sum(lines.get(verdict, 0) for verdict in messages.MAY_DIFFER)
-    return view_of_row(messages.ProviderStatementView, row, statement_id=row.id, lines=lines, difference_count=counted)
+    return view_of_row(messages.ProviderStatementView, row, statement_id=row.id, lines=lines)

@@ -13,7 +13,7 @@ from peewee import Query, fn
 
 from ussd_server.database.tables import CompiledQuery, param, values_of
 from ussd_server.database.unit_of_work import dialect
-from ussd_server.models.sending import EVENT_FORMAT, Event
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FAILURES, FailureCode
 from ussd_server.services.accounts.ledger import Leg, Postings, Rows, entries_of, named_refusals, postings_of
@@ -164,7 +164,6 @@ def rows_of_change(
         "object_id": view.transaction_id,
         "sequence": event_sequence,
         "type": f"transaction.{view.status}",
-        "format": EVENT_FORMAT,
         "payload": orjson.dumps(payload).decode(),
     }
     return change, event

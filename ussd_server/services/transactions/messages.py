@@ -105,10 +105,6 @@ class Undigested:
     """Marks a field of a request that is no content: a repeat may have another value."""
 
 
-class AddedLater:
-    """Marks content that a request of 1.0.0 did not have: null is not digested, because stored digests never change."""
-
-
 @dataclass(frozen=True, slots=True)
 class CreateTransaction:
     """Request for a collection, a disbursement or a transfer.

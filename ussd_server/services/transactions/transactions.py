@@ -27,7 +27,6 @@ from ussd_server.services.transactions.messages import (
     DESCRIPTION,
     MAIN_ACCOUNT,
     REFERENCE,
-    AddedLater,
     CreatedTransaction,
     CreateTransaction,
     GetTransaction,
@@ -49,8 +48,7 @@ OPERATOR_REFUND = "operator-refund-"
 """Reserved prefix of references: refunds made by operators."""
 
 SETTLEMENT = "bank/"
-"""Begins the references of settlements to the bank; what follows is an id, in those of version 1.0.0 the bank's
-reference."""
+"""Begins the references of settlements to the bank; what follows is an id."""
 
 RETURNED_SETTLEMENT = f"{SETTLEMENT}returned/"
 """Begins the references of deposits that return settlements; what follows is the id of the settlement."""
@@ -60,12 +58,11 @@ INCOMING = "in/"
 
 _OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 _LOOK_AGAIN_SECONDS = 0.1
-_DIGESTED_UNLESS_NULL = fields_with(CreateTransaction, AddedLater)
-_NOT_ALWAYS_DIGESTED = {*_DIGESTED_UNLESS_NULL, *fields_with(CreateTransaction, Undigested)}
-_DIGESTED = tuple(each.name for each in fields(CreateTransaction) if each.name not in _NOT_ALWAYS_DIGESTED)
+_UNDIGESTED = fields_with(CreateTransaction, Undigested)
+_CONTENT = tuple(each.name for each in fields(CreateTransaction) if each.name not in _UNDIGESTED)
 # What is a column under the same name is copied, but for what the creator writes and the service chooses.
 _NOT_COPIED = ("type", "amount_cents", "currency", "reference", "provider")
-_COPIED = tuple(name for name in (*_DIGESTED, *_DIGESTED_UNLESS_NULL) if name not in _NOT_COPIED)
+_COPIED = tuple(name for name in _CONTENT if name not in _NOT_COPIED)
 _FILTERS = (
     Transaction.status,
     Transaction.type,
@@ -108,8 +105,8 @@ class TransactionService:
             sending = self._creator.gate.admit(way, context, request.menu)
         _refuse_contradictions(request)
         refuse_operators_reference(request.reference)
-        content = {name: getattr(request, name) for name in _DIGESTED}
-        content |= {name: value for name in _DIGESTED_UNLESS_NULL if (value := getattr(request, name)) is not None}
+        # Without nulls, so that the digests that are stored stay true when an optional field is added.
+        content = {name: value for name in _CONTENT if (value := getattr(request, name)) is not None}
         identity = RequestIdentity(
             context.client_id,
             request.type,

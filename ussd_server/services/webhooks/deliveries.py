@@ -21,13 +21,12 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_headers
-from ussd_server.models.sending import EVENT_FORMAT, Delivery, DeliveryAttempt, Event, Webhook
+from ussd_server.models.sending import Delivery, DeliveryAttempt, Event, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
 from ussd_server.parsing.secrets_in_text import without_tokens
 from ussd_server.services.leases import end_lease, is_due, still_leased
-from ussd_server.services.pages import count_rows
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.events import find_event, payloads_of
 from ussd_server.services.webhooks.messages import DeliveryAttemptView, DeliveryStatus, SentEvent, WebhookHealth
@@ -201,20 +200,7 @@ def _origin_of(event: Event) -> dict[str, str | None]:
 def _due_heads(webhook: Webhook, now: datetime, limit: int) -> Any:
     """The deliveries of a webhook that have been due for longest."""
     due = (Delivery.webhook_id == webhook.id) & is_due(Delivery, now)
-    return Delivery.select(Delivery.id).where(due, ~_is_unreadable()).order_by(Delivery.due_at).limit(limit)
-
-
-def count_unreadable() -> int:
-    """Return how many deliveries wait for a worker of a newer version; counted up to 10,000."""
-    return count_rows(Delivery.select(Delivery.id).where(Delivery.status == DeliveryStatus.WAITING, _is_unreadable()))
-
-
-def _is_unreadable() -> Any:
-    """Return the condition that a newer version stored an event of the delivery's object in a format unknown here.
-
-    Payloads build on the first event of their object (`payloads_of`), so one such event makes them all unreadable.
-    """
-    return fn.EXISTS(Event.select(Event.id).where(Event.object_id == Delivery.object_id, Event.format > EVENT_FORMAT))
+    return Delivery.select(Delivery.id).where(due).order_by(Delivery.due_at).limit(limit)
 
 
 def _keep_answer(row: Delivery, exchange: HttpExchange, now: datetime) -> None:

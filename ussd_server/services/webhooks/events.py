@@ -14,7 +14,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import current_traceparent
-from ussd_server.models.sending import EVENT_FORMAT, Delivery, Event, PendingEvent, Webhook
+from ussd_server.models.sending import Delivery, Event, PendingEvent, Webhook
 from ussd_server.services.pages import find_by_id, of_period, page_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionView
@@ -145,7 +145,6 @@ def new_event(
         "client_id": client_id,
         "type": event_type,
         "object_id": object_id,
-        "format": EVENT_FORMAT,
         "payload": data,
         "created_at": now,
         "traceparent": None if is_traced_itself else traceparent or current_traceparent(),

@@ -123,10 +123,10 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         RETURN NEXT step.place;
         IF step.value ? 'event' THEN
-            INSERT INTO events (id, client_id, type, object_id, sequence, format, payload, created_at, traceparent)
+            INSERT INTO events (id, client_id, type, object_id, sequence, payload, created_at, traceparent)
             SELECT ended.id, ended.client_id, ended.type, ended.object_id,
                 (SELECT coalesce(max(events.sequence), 0) + 1 FROM events WHERE events.object_id = ended.object_id),
-                ended.format, ended.payload, ended.created_at, ended.traceparent
+                ended.payload, ended.created_at, ended.traceparent
             FROM jsonb_populate_record(NULL::events, step.value -> 'event') AS ended;
         END IF;
         IF step.value ? 'language_chosen' THEN

@@ -6,11 +6,8 @@ CREATE TABLE clients (
     is_active boolean NOT NULL,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
-    requires_second_factor boolean,
-    counts_readers boolean NOT NULL DEFAULT false,
-    moved_at timestamptz,
-    imported_at timestamptz,
-    CHECK (moved_at IS NULL OR NOT is_active)
+    requires_second_factor boolean NOT NULL,
+    counts_readers boolean NOT NULL
 );
 
 CREATE TABLE users (
@@ -80,7 +77,7 @@ CREATE TABLE api_keys (
     allowed_addresses text,
     daily_limit_cents bigint CHECK (daily_limit_cents > 0),
     last_used_address text,
-    bounds_set_by text
+    bounds_set_by text NOT NULL
 );
 CREATE INDEX api_keys_client ON api_keys (client_id, id);
 CREATE INDEX api_keys_expiring ON api_keys (expires_at) WHERE expires_at IS NOT NULL;

@@ -23,7 +23,7 @@ CREATE TABLE payouts (
     due_at timestamptz,
     leased_until timestamptz,
     lease_token text,
-    people text,
+    people text NOT NULL,
     items_digest text,
     draft_digest text,
     approval_digest text,
@@ -167,7 +167,7 @@ CREATE TABLE provider_statements (
     ours_cents bigint NOT NULL,
     theirs_cents bigint NOT NULL,
     imported_at timestamptz NOT NULL,
-    difference_count integer,
+    difference_count integer NOT NULL,
     state text NOT NULL DEFAULT 'stored' CHECK (state IN ('importing', 'stored', 'removed')),
     UNIQUE (provider, digest)
 );
@@ -201,7 +201,7 @@ CREATE TABLE differences_in_statements (
     statement_id uuid NOT NULL REFERENCES provider_statements (id),
     line integer,
     difference_id uuid NOT NULL REFERENCES statement_differences (id),
-    at timestamptz
+    at timestamptz NOT NULL
 );
 CREATE INDEX differences_in_statements_in_order ON differences_in_statements (statement_id, id);
 CREATE INDEX differences_in_statements_of_difference ON differences_in_statements (difference_id);

@@ -6,7 +6,6 @@ CREATE TABLE events (
     type text NOT NULL,
     object_id text NOT NULL,
     sequence integer NOT NULL CHECK (sequence > 0),
-    format integer NOT NULL DEFAULT 1,
     payload text NOT NULL,
     created_at timestamptz NOT NULL,
     traceparent text,

@@ -11,7 +11,7 @@ from ussd_server.context import NOT_PERMITTED
 from ussd_server.limits.networks import Network, read_network
 from ussd_server.models.keys import ApiKey
 from ussd_server.services.clients.keys.messages import expanded
-from ussd_server.services.roles import OPERATOR, is_below
+from ussd_server.services.roles import is_below
 from ussd_server.status import Code, ServiceError
 
 _BOUNDS = ("scopes", "expires_at", "allowed_addresses", "daily_limit_cents")
@@ -40,9 +40,8 @@ def require_no_lifted_bound(row: ApiKey, changed: Mapping[str, Any], role: str) 
 
 
 def _setter(row: ApiKey, name: str) -> str:
-    """The role that set a bound. Unknown for keys of version 1.0.0: the highest that the maker could have had."""
-    highest_role = "owner" if row.created_by else OPERATOR
-    return str((row.bounds_set_by or {}).get(name, highest_role))
+    """The role that set a bound of a key."""
+    return str(row.bounds_set_by[name])
 
 
 def _is_lifted(name: str, old: Any, new: Any) -> bool:

@@ -170,7 +170,6 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
         outcome = outcome.after(event)
         if not payload.items() >= fixed.items() or not outcome.is_shown_by(payload):
             return True
-        # Events of the first version do not show it.
         refunded = payload.get("refunded_amount")
         collected = amounts["amount"] if row["type"] == "collection" else 0
         is_given_back = outcome.status == "reversed" and payload.get("same_money_as") is not None and refunded == 0
