@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from enum import Enum, auto
 from functools import cache
 from threading import Event, Lock
@@ -285,20 +285,6 @@ class Turns:
             if item is _END:
                 return
             yield item
-
-
-class ClientTurns:
-    """Lets each client have at most so many requests of a kind at work at a time; further ones wait."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._turns: dict[str | None, Turns] = {}
-
-    def working(self, client_id: str | None) -> AbstractContextManager[None]:
-        """Wait for a turn of this client, and hold it for the length of the block."""
-        # Two threads that come first together must share one: `setdefault` keeps one.
-        turns = self._turns.get(client_id) or self._turns.setdefault(client_id, Turns(self._most))
-        return turns.working()
 
 
 class _TimeSlices:
