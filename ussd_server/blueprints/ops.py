@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 
 from flask import Response
-from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -16,7 +16,6 @@ from ussd_server.context import RequestContext
 from ussd_server.metrics import count_requests
 from ussd_server.services.operations.messages import Health, Readiness
 from ussd_server.status import Code
-from ussd_server.threads import in_native_thread
 
 _VERSION = version("ussd-server")
 
@@ -41,13 +40,8 @@ def show_metrics() -> Response:
     """What all web processes counted, and what waits and works now, in the text format of Prometheus."""
     count_requests()
     folder = services().settings.metrics_dir
-    # The files of all processes are read, added up and written in one piece.
-    counted = in_native_thread(_counted_in, str(folder), pool="documents") if folder.is_dir() else generate_latest()
-    return Response(counted + generate_latest(_Now()), content_type=CONTENT_TYPE_LATEST)
-
-
-def _counted_in(folder: str) -> bytes:
-    return generate_latest(MultiProcessCollector(None, folder))  # type: ignore[no-untyped-call]
+    counters = MultiProcessCollector(None, str(folder)) if folder.is_dir() else REGISTRY  # type: ignore[no-untyped-call]
+    return Response(generate_latest(counters) + generate_latest(_Now()), content_type=CONTENT_TYPE_LATEST)
 
 
 class _Now(Collector):
