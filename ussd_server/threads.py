@@ -1,4 +1,4 @@
-"""Shared by the threads of a process: batches of items, cached values, time slices of long work, native threads."""
+"""Shared by the threads of a process: batches of items, cached values, turns, pauses of long work, native threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from enum import Enum, auto
 from functools import cache
 from threading import Event, Lock
@@ -287,52 +287,17 @@ class Turns:
             yield item
 
 
-class ClientTurns:
-    """Lets each client have at most so many requests of a kind at work at a time; further ones wait."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._turns: dict[str | None, Turns] = {}
-
-    def working(self, client_id: str | None) -> AbstractContextManager[None]:
-        """Wait for a turn of this client, and hold it for the length of the block."""
-        # Two threads that come first together must share one: `setdefault` keeps one.
-        turns = self._turns.get(client_id) or self._turns.setdefault(client_id, Turns(self._most))
-        return turns.working()
-
-
-class _TimeSlices:
-    """Divides the time of a process between computations that take long and everything else.
-
-    Computations have slices one after another, with a gap between two slices, however many there are.
-    """
-
-    def __init__(self) -> None:
-        self._slice_ends = self._next_slice_begins = 0.0
-
-    def wait_for_slice(self) -> None:
-        """Wait for the next slice of this computation, unless the present one has time left."""
-        now = time.monotonic()
-        # Without gevent, the interpreter switches between threads by itself.
-        if now < self._slice_ends or not is_cooperative():
-            return
-        begins = max(now + _GAP_SECONDS, self._next_slice_begins)
-        self._next_slice_begins = begins + _SLICE_SECONDS + _GAP_SECONDS
-        time.sleep(begins - now)
-        self._slice_ends = time.monotonic() + _SLICE_SECONDS
-
-
-# Another request needs a few rounds of gevent's hub; a gap is long enough for several.
-_SLICE_SECONDS, _GAP_SECONDS = 0.002, 0.002
-
-let_others_run = _TimeSlices().wait_for_slice
-"""Let other requests of this process run. Long computations call it often: it costs 0.1 us within a slice."""
+# After a sleep of no time, gevent would not look at sockets.
+_SECONDS_BEFORE_A_PAUSE, _PAUSE_SECONDS = 0.005, 0.000_001
 
 
 def with_pauses(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield the items, and let other requests of this process run in between."""
+    """Yield the items of a long computation, and let other requests of this process run every 5 ms."""
+    pause_at = time.monotonic() + _SECONDS_BEFORE_A_PAUSE
     for item in items:
-        let_others_run()
+        if time.monotonic() >= pause_at:
+            time.sleep(_PAUSE_SECONDS)
+            pause_at = time.monotonic() + _SECONDS_BEFORE_A_PAUSE
         yield item
 
 

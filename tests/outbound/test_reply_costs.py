@@ -19,6 +19,7 @@ from tests.support.costs import LIMIT, worst_ratio
 from ussd_server.outbound import client_server
 from ussd_server.outbound.client_server import NoAnswerError
 from ussd_server.outbound.transport import Transport
+from ussd_server.parsing import json_text
 from ussd_server.providers.http import replies
 from ussd_server.senders.africastalking import AfricasTalkingSender
 from ussd_server.senders.messages import SmsAccess
@@ -43,7 +44,7 @@ def test_a_reply_costs_no_more_than_four_plain_ones(
     title: str, read: Callable[[bytes], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What is read beside other calls is measured below.
-    monkeypatch.setattr(client_server, "in_native_thread", lambda *_, **__: None)
+    monkeypatch.setattr(json_text, "in_native_thread", lambda *_, **__: None)
     plain = partial(cost, read, worst_inputs.plain_json(SIZE))
     bodies = ((name, partial(cost, read, body)) for name, body in worst_inputs.json_bodies(SIZE, 690))
     ratio, name = worst_ratio(plain, bodies)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from openpyxl.utils import get_column_letter
 
 from tests.spreadsheets.workbooks import raw_workbook, workbook
-from ussd_server.spreadsheets import delimited, xml_parts
+from ussd_server.spreadsheets import reader
 from ussd_server.spreadsheets.delimited import csv_parts, neutralised
 from ussd_server.spreadsheets.headings import find_columns
 from ussd_server.spreadsheets.reader import read_rows
@@ -180,14 +181,26 @@ def test_a_directory_of_many_parts_is_refused_before_it_is_read() -> None:
     assert refusal(written_parts.getvalue()) == "The XLSX file is damaged or not a spreadsheet."
 
 
-def test_other_requests_get_their_turn_while_a_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns: list[bool] = []
-    monkeypatch.setattr(delimited, "let_others_run", lambda: turns.append(True))
-    monkeypatch.setattr(xml_parts, "let_others_run", lambda: turns.append(True))
-    for content in (raw_workbook(b"<c/>", repeat=100_000), b"a,b\n" + b"\n" * 100_000):
-        turns.clear()
-        read(content)
-        assert len(turns) >= 40
+def test_rows_are_read_some_hundreds_at_a_time_in_a_native_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[int] = []
+
+    def in_native_thread(work: Callable[..., Any], rows: Iterator[Row], pool: str) -> Any:
+        done = work(rows)
+        lengths.append(len(done[0]))
+        return done
+
+    monkeypatch.setattr(reader, "in_native_thread", in_native_thread)
+    for content in (workbook([["a"]] * 600), b"a,b\n" * 600):
+        lengths.clear()
+        assert len(read(content)) == sum(lengths) == 600
+        assert max(lengths) < 500
+
+
+def test_the_rows_before_one_that_cannot_be_read_are_read() -> None:
+    rows = read_rows(io.BytesIO(b"a,b\n" * 300 + b'"a\n'))
+    assert [next(rows).line for _ in range(300)] == list(range(1, 301))
+    with pytest.raises(SpreadsheetError):
+        next(rows)
 
 
 @pytest.mark.parametrize("name", BOMBS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from ussd_server import threads
-from ussd_server.database import sqlite
 
 LIMIT = 4.0
 _RUNS, _MORE_RUNS = 3, 15
@@ -81,16 +80,15 @@ def worst_ratio(plain: Callable[[], float], inputs: Iterable[tuple[str, Callable
 class Stretches:
     """Measures the stretches of processor time between the pauses of this thread.
 
-    Statements of SQLite count as pauses, because web processes run them in native threads. Pauses take no time here,
-    and processor time does not grow with what other programs do.
+    What web processes run in native threads, such as statements of SQLite, counts as a pause. Pauses take no time
+    here, and processor time does not grow with what other programs do.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._since = self._longest = 0.0
         self._thread = 0
-        patch.setattr(threads, "is_cooperative", lambda: True)
         patch.setattr(time, "sleep", self._pause)
-        patch.setattr(sqlite, "in_native_thread", self._run_beside)
+        patch.setattr(threads, "_pool", lambda _: self)
 
     def of(self, call: Callable[[], object]) -> float:
         """Return the longest stretch of a call, in milliseconds."""
@@ -102,8 +100,8 @@ class Stretches:
     def _pause(self, _seconds: float) -> None:
         self._begin_next()
 
-    def _run_beside(self, work: Callable[..., Any], *given: Any, pool: str) -> Any:
-        del pool
+    def apply(self, work: Callable[..., Any], given: Sequence[Any]) -> Any:
+        """Run work of a native thread, as gevent's pool does."""
         self._begin_next()
         try:
             return work(*given)

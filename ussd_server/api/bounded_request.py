@@ -13,7 +13,6 @@ from werkzeug.utils import cached_property
 
 from ussd_server.parsing.form_text import FormError, check_parts, form_fields
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import let_others_run
 
 _MOST_QUERY_FIELDS = 100
 _MOST_QUERY_ESCAPES = 1500
@@ -34,9 +33,7 @@ class _FormParser(FormDataParser):
     ) -> Any:
         del mimetype, content_length, options
         text = stream.read()
-        bounds: dict[str, Any] = {}
-        if self.may_be_long:
-            bounds = {"most_escapes": len(text) // 3, "pause": let_others_run}
+        bounds = {"most_escapes": len(text) // 3} if self.may_be_long else {}
         try:
             return stream, self.cls(form_fields(text, **bounds)), self.cls()
         except FormError as error:

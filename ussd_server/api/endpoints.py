@@ -35,7 +35,6 @@ from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.services.menus.messages import SourceText
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import ClientTurns
 from ussd_server.wire import error_envelope, management_envelope, success_envelope, writer
 
 Authenticator = Callable[[CurrentRequest], Caller]
@@ -90,8 +89,7 @@ _Reply = Callable[[EndpointSpec, CurrentRequest, tuple[Any, ...]], Response]
 class ApiBlueprint(Blueprint):
     """A blueprint whose routes share one kind of authentication. In the API document it is a group of operations.
 
-    `title` is the name of the group for people, `about` says in a sentence what it is for. Of each client, each process
-    answers `most_at_once` of its requests at a time; further ones wait.
+    `title` is the name of the group for people, `about` says in a sentence what it is for.
     """
 
     def __init__(
@@ -100,13 +98,10 @@ class ApiBlueprint(Blueprint):
         authenticate: Authenticator,
         title: str,
         about: str,
-        *,
-        most_at_once: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(name, __name__, **options)
         self._authenticate, self.title, self.about = authenticate, title, about
-        self._turns = ClientTurns(most_at_once) if most_at_once else None
 
     def call(
         self,
@@ -164,8 +159,6 @@ class ApiBlueprint(Blueprint):
             )
 
             reply: _Reply = _reply_as_preferred if also else _reply_in_json
-            if self._turns:
-                reply = _in_turn(self._turns, reply)
 
             def serve(**variables: str) -> Response:
                 current = current_request()
@@ -290,14 +283,6 @@ def _checked_arguments(route: EndpointSpec, current: CurrentRequest, variables: 
         context.require(route.needs, route.refusal or (NOT_PERMITTED if current.is_management else None))
     message = _message(route, current, variables)
     return (context,) if route.make_message is None else (message, context)
-
-
-def _in_turn(turns: ClientTurns, reply: _Reply) -> _Reply:
-    def reply_in_turn(route: EndpointSpec, current: CurrentRequest, arguments: tuple[Any, ...]) -> Response:
-        with turns.working(current.client_id):
-            return reply(route, current, arguments)
-
-    return reply_in_turn
 
 
 def _reply_as_preferred(route: EndpointSpec, current: CurrentRequest, arguments: tuple[Any, ...]) -> Response:

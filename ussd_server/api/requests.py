@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from functools import cache
-from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 from flask import Request, current_app, g, request
 from marshmallow import Schema, ValidationError
@@ -29,12 +28,13 @@ from ussd_server.parsing.json_text import (
     duplicate_name,
     has_more_values,
     is_deeper,
-    no_pause,
+    object_of_pairs,
+    parsed,
     unstorable_escape,
+    value_marks,
 )
 from ussd_server.parsing.secrets_in_text import shown_name
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import let_others_run
 
 if TYPE_CHECKING:
     from ussd_server.api.endpoints import EndpointSpec
@@ -50,10 +50,6 @@ _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 # Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
 _MOST_DIGITS = 30
 _MOST_DECIMALS = 1000
-_CALLS_BEFORE_A_PAUSE = 250
-
-_Given = TypeVar("_Given")
-_Made = TypeVar("_Made")
 
 
 @dataclass(slots=True)
@@ -178,79 +174,43 @@ def parse_object(
     JSON, more than `most_values` values, duplicate names, more than 32 levels, lone surrogates, NUL, and anything but
     an object. Without `is_storable`, lone surrogates and NUL pass: the caller leaves them out. Numbers with a point or
     an exponent become Decimal. NaN, Infinity and endless numbers become a Decimal that no field accepts, so that the
-    refusal names the field. A body larger than 64 KiB is read with pauses.
+    refusal names the field.
     """
     if not body:
         return {}
     if request.mimetype != JSON or not _is_utf8(request):
         raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/json in UTF-8")
-    pause = let_others_run if len(body) > MAX_BODY_BYTES else no_pause
-    # As `parsing.json_text.value_marks`, here because a warm payment passes no file for it.
-    marks = body.count(b",") + body.count(b"{") + body.count(b"[")
-    if marks > most_values and has_more_values(body, most_values, pause):
+    return parsed(body, partial(_parse_object, most_values=most_values, is_storable=is_storable))
+
+
+def _parse_object(body: bytes, most_values: int, *, is_storable: bool) -> dict[str, Any]:
+    marks = value_marks(body)
+    if marks > most_values and has_more_values(body, most_values):
         raise ServiceError(Code.INVALID_REQUEST, f"The request body has more than {most_values:,} values")
-    document = _parse_json(body, pause)
+    document = _parse_json(body)
     if not isinstance(document, dict):
         raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
-    if marks > _MAX_DEPTH and is_deeper(document, _MAX_DEPTH, pause):
+    if marks > _MAX_DEPTH and is_deeper(document, _MAX_DEPTH):
         raise _too_deep()
-    if is_storable and b"\\u" in body and (escape := unstorable_escape(body, pause)):
+    if is_storable and b"\\u" in body and (escape := unstorable_escape(body)):
         # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
         what = "contains a NUL character" if escape == b"\\u0000" else "is not valid JSON"
         raise ServiceError(Code.INVALID_REQUEST, f"The request body {what}")
     return document
 
 
-def _parse_json(body: bytes, pause: Callable[[], object]) -> Any:
-    decoder = _DECODER
-    if pause is not no_pause:
-        decoder = _decoder(pause)
-        pause()
+def _parse_json(body: bytes) -> Any:
     try:
-        document = decoder.decode(body.decode("utf-8"))
+        return _DECODER.decode(body.decode("utf-8"))
     except json.JSONDecodeError as error:
         sentence = f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})"
         raise ServiceError(Code.INVALID_REQUEST, sentence) from None
     except DuplicateNameError:
-        raise ServiceError(Code.INVALID_REQUEST, _sentence_about_duplicate(body.decode("utf-8"), pause)) from None
+        raise ServiceError(Code.INVALID_REQUEST, _sentence_about_duplicate(body.decode("utf-8"))) from None
     except RecursionError:
         raise _too_deep() from None
     except ValueError:
         raise ServiceError(Code.INVALID_REQUEST, "The request body is not valid JSON") from None
-    if pause is not no_pause:
-        pause()
-    return document
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # As `parsing.json_text.object_of_pairs`, here for the same reason as the count of marks.
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        raise DuplicateNameError
-    return document
-
-
-def _decoder(pause: Callable[[], object]) -> json.JSONDecoder:
-    return json.JSONDecoder(
-        object_pairs_hook=_with_pauses(_object, pause),
-        parse_constant=_fitting_nowhere,
-        parse_float=_with_pauses(_decimal, pause),
-        parse_int=_with_pauses(_whole, pause),
-    )
-
-
-def _with_pauses(make: Callable[[_Given], _Made], pause: Callable[[], object]) -> Callable[[_Given], _Made]:
-    """Return `make` with a pause before every 250th call: the JSON scanner itself never pauses."""
-    if pause is no_pause:
-        return make
-    calls = count(1)
-
-    def made(given: _Given) -> _Made:
-        if next(calls) % _CALLS_BEFORE_A_PAUSE == 0:
-            pause()
-        return make(given)
-
-    return made
 
 
 def _too_deep() -> ServiceError:
@@ -311,8 +271,8 @@ def read_idempotency_key(request: Request) -> str | None:
     return given
 
 
-def _sentence_about_duplicate(text: str, pause: Callable[[], object]) -> str:
-    twice = duplicate_name(text, pause)
+def _sentence_about_duplicate(text: str) -> str:
+    twice = duplicate_name(text)
     if twice is None:
         return "The request body is not valid JSON: a name is given twice"
     name, place = shown_name(twice.name), f"(line {twice.line}, column {twice.column})"
@@ -350,4 +310,6 @@ def _first_sentence(problem: Any) -> str:
     return str(problem)
 
 
-_DECODER = _decoder(no_pause)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=object_of_pairs, parse_constant=_fitting_nowhere, parse_float=_decimal, parse_int=_whole
+)

@@ -13,13 +13,11 @@ from ussd_server.services.menus import messages
 from ussd_server.status import Code
 from ussd_server.wire import Items
 
-# Each holds a document of up to 64 KiB, and takes 10 ms between two pauses.
 menus = ApiBlueprint(
     "menus",
     authenticate_api_key,
     "USSD menus",
     "Drafts, checks, published versions and service codes.",
-    most_at_once=2,
 )
 
 

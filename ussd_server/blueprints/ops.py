@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from importlib.metadata import version
 
-from flask import Response, current_app
-from flask.blueprints import BlueprintSetupState
-from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
+from flask import Response
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -18,10 +16,8 @@ from ussd_server.context import RequestContext
 from ussd_server.metrics import count_requests
 from ussd_server.services.operations.messages import Health, Readiness
 from ussd_server.status import Code
-from ussd_server.threads import Batches, in_native_thread
 
 _VERSION = version("ussd-server")
-_SCRAPES = "ussd_scrapes"
 
 ops = ApiBlueprint("ops", allow_anyone, "Health and metrics", "For the operator.")
 
@@ -42,36 +38,10 @@ def show_readiness(_: RequestContext) -> Readiness:
 @replies_in("text/plain")
 def show_metrics() -> Response:
     """What all web processes counted, and what waits and works now, in the text format of Prometheus."""
-    scrape = _Scrape()
-    current_app.extensions[_SCRAPES].do(scrape)
-    return Response(scrape.text, content_type=CONTENT_TYPE_LATEST)
-
-
-@dataclass(slots=True)
-class _Scrape:
-    """One request for the metrics. Those that arrive during another one share the next text: it takes 30 queries."""
-
-    text: bytes = b""
-
-
-def _read_metrics(scrapes: Sequence[_Scrape]) -> None:
     count_requests()
     folder = services().settings.metrics_dir
-    # The files of all processes are read, added up and written in one piece.
-    counted = in_native_thread(_counted_in, str(folder), pool="documents") if folder.is_dir() else generate_latest()
-    text = counted + generate_latest(_Now())
-    for scrape in scrapes:
-        scrape.text = text
-
-
-@ops.record
-def _share_scrapes(state: BlueprintSetupState) -> None:
-    """Give each application batches of its own: another one has other services."""
-    state.app.extensions[_SCRAPES] = Batches(_read_metrics)
-
-
-def _counted_in(folder: str) -> bytes:
-    return generate_latest(MultiProcessCollector(None, folder))  # type: ignore[no-untyped-call]
+    counters = MultiProcessCollector(None, str(folder)) if folder.is_dir() else REGISTRY  # type: ignore[no-untyped-call]
+    return Response(generate_latest(counters) + generate_latest(_Now()), content_type=CONTENT_TYPE_LATEST)
 
 
 class _Now(Collector):

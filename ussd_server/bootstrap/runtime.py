@@ -18,7 +18,6 @@ from limits import (
 from ussd_server.clock import Clock
 from ussd_server.database.servers import Replica
 from ussd_server.limits.limiter import Limiter, Policy
-from ussd_server.limits.quota_leases import KEPT_SECONDS
 from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.metrics import note_replica
 from ussd_server.outbound.addresses import AddressGuard
@@ -125,9 +124,7 @@ def _replica(settings: Settings) -> Replica | None:
 
 def _limiter(settings: Settings, adapters: Sequence[Provider]) -> Limiter:
     policies = [Policy(name, items) for name, items in _WINDOWS.items()]
-    # A quota lease counts steps in advance, by up to so many seconds.
-    channel_limit = RateLimitItemPerSecond(settings.channel_limit_per_minute, 60 + KEPT_SECONDS)
-    policies.append(Policy("channel", (channel_limit,)))
+    policies.append(Policy("channel", (RateLimitItemPerMinute(settings.channel_limit_per_minute),)))
     policies += [
         Policy(f"provider:{adapter.name}", (RateLimitItemPerSecond(int(adapter.schedule.per_second)),))
         for adapter in adapters

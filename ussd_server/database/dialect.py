@@ -148,14 +148,6 @@ class Dialect(ABC):
     def rows_of(self, table: str, columns: Sequence[str]) -> str:
         """A SELECT of rows for a table from the JSON array `:rows`."""
 
-    @abstractmethod
-    def for_each(self, query: str, columns: Mapping[str, str]) -> str | None:
-        """Return a query that runs `query`, which selects one row at most, for each row of a JSON array.
-
-        `columns` are the array's, which `query` names as `asked.column`, with their types. The array is the first
-        parameter. The result begins with `number`, counted from 0. None on SQLite: nothing is saved there.
-        """
-
     # Functions of the schema on PostgreSQL. On SQLite statements do the same.
 
     @abstractmethod
@@ -172,7 +164,3 @@ class Dialect(ABC):
     @abstractmethod
     def write_steps(self, steps: Sequence[Mapping[str, Any]]) -> set[int]:
         """Write the steps whose condition holds; return their places, counted from 1."""
-
-    @abstractmethod
-    def holdings(self, document: str) -> Any:
-        """Select place, balance and reservation of the accounts that a JSON array names by client and name."""

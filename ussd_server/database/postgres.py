@@ -281,7 +281,7 @@ class Postgres(Dialect):
         self.pool.execute_sql(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
 
     def let_others_write(self, seconds: float) -> None:
-        time.sleep(0)
+        """Writers of other rows do not wait here."""
 
     @contextmanager
     def only_migration(self) -> Iterator[None]:
@@ -341,10 +341,6 @@ class Postgres(Dialect):
     def rows_of(self, table: str, columns: Sequence[str]) -> str:
         return f"SELECT {', '.join(columns)} FROM jsonb_populate_recordset(NULL::{table}, :rows::jsonb)"
 
-    def for_each(self, query: str, columns: Mapping[str, str]) -> str:
-        asked = f"jsonb_to_recordset(%s::jsonb) AS asked (number integer, {_typed(columns)})"
-        return f"SELECT asked.number, found.* FROM {asked}, LATERAL ({query}) AS found"
-
     def post(self, document: str) -> None:
         self.pool.execute_sql("SELECT ledger_post(%s::jsonb)", (document,))
 
@@ -354,17 +350,6 @@ class Postgres(Dialect):
     def write_steps(self, steps: Sequence[Mapping[str, Any]]) -> set[int]:
         document = orjson.dumps(steps).decode()
         return {number for (number,) in self.pool.execute_sql("SELECT ussd_step(%s::jsonb)", (document,))}
-
-    def holdings(self, document: str) -> Any:
-        # The LIMIT makes the planner use one index scan for each account.
-        return self.pool.execute_sql(
-            """SELECT place - 1, balance_cents, reserved_cents
-            FROM json_array_elements(%s::json) WITH ORDINALITY AS sought (names, place), LATERAL (
-                SELECT balance_cents, reserved_cents FROM ledger_accounts
-                WHERE client_id = (names ->> 0)::uuid AND name = names ->> 1 LIMIT 1
-            ) AS held""",
-            (document,),
-        )
 
 
 def _typed(columns: Mapping[str, str]) -> str:

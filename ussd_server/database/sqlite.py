@@ -281,9 +281,6 @@ class Sqlite(Dialect):
     def rows_of(self, table: str, columns: Sequence[str]) -> str:
         return f"SELECT {_members(columns)} FROM json_each(:rows)"
 
-    def for_each(self, query: str, columns: Mapping[str, str]) -> None:
-        return None
-
     def post(self, document: str) -> None:
         is_counted = self.pool.execute_sql(_SPEND, (document,)).rowcount > 0
         if is_counted and self.pool.execute_sql(_OVERSPENT, (document,)).fetchone() is not None:
@@ -324,13 +321,6 @@ class Sqlite(Dialect):
         if "language_chosen" in step:
             self.pool.execute_sql(_SAVE_LANGUAGE, step)
         return True
-
-    def holdings(self, document: str) -> Any:
-        return self.pool.execute_sql(
-            """SELECT key, balance_cents, reserved_cents
-            FROM json_each(?) JOIN ledger_accounts ON client_id = value ->> 0 AND name = value ->> 1""",
-            (document,),
-        )
 
 
 def _members(columns: Iterable[str]) -> str:

@@ -143,11 +143,10 @@ def insert_rows(table: type[Table], rows: Sequence[dict[str, Any]]) -> None:
 
 
 class _Parameter(NamedTuple):
-    """A parameter of a query; each call gives its value. `kind` is its type in PostgreSQL."""
+    """A parameter of a query; each call gives its value."""
 
     name: str
     convert: Callable[[Any], Any]
-    kind: str
 
 
 class _Column(NamedTuple):
@@ -169,17 +168,9 @@ class _Written:
         self.columns: list[_Column] = []
 
 
-class _Batch(NamedTuple):
-    """A query for several sets of values: the converters for one set, and the values that all sets share."""
-
-    written: _Written
-    converters: dict[str, Callable[[Any], Any]]
-    constants: list[Any]
-
-
 def param(field: Field, name: str = "") -> Any:
     """Return a parameter with the type of `field`, named `name` or as the field."""
-    return AsIs(_Parameter(name or field.name, field.db_value, field.field_type), converter=False)
+    return AsIs(_Parameter(name or field.name, field.db_value), converter=False)
 
 
 class CompiledQuery:
@@ -188,7 +179,6 @@ class CompiledQuery:
     def __init__(self, make: Callable[[], Query]) -> None:
         self._make = make
         self._written: dict[type, _Written] = {}
-        self._batches: dict[type, _Batch | None] = {}
 
     def rows(self, model: Any, **values: Any) -> list[Any]:
         """Run a SELECT; return rows of `model`. Further selected columns are attributes with their names."""
@@ -197,22 +187,6 @@ class CompiledQuery:
     def first(self, model: Any, **values: Any) -> Any:
         """Run a SELECT; return its first row as `rows` does, or None."""
         return next(iter(self.rows(model, **values)), None)
-
-    def first_of_each(self, model: Any, each: Sequence[dict[str, Any]]) -> list[Any]:
-        """Run a SELECT of one row at most, once for each of several sets of values; on PostgreSQL in one query.
-
-        Return its row, as `first` does, for each set.
-        """
-        batch = self._batch()
-        if batch is None:
-            return [self.first(model, **values) for values in each]
-        asked = [
-            {"number": number, **{name: convert(values[name]) for name, convert in batch.converters.items()}}
-            for number, values in enumerate(each)
-        ]
-        done = database.execute_sql(batch.written.sql, [orjson.dumps(asked).decode(), *batch.constants])
-        found = {row.number: row for row in _rows(model, batch.written, done)}
-        return [found.get(number) for number in range(len(each))]
 
     def tuples(self, **values: Any) -> list[Any]:
         """Run a SELECT; return tuples of the database's own values, without conversion."""
@@ -234,23 +208,6 @@ class CompiledQuery:
         if written is None:
             written = self._written[kind] = _Written(*self._make().sql())
         return written
-
-    def _batch(self) -> _Batch | None:
-        kind = type(database.obj)
-        if kind not in self._batches:
-            self._batches[kind] = _batch_of(*self._make().sql())
-        return self._batches[kind]
-
-
-def _batch_of(sql: str, parameters: Sequence[Any]) -> _Batch | None:
-    named = {each.name: each for each in parameters if isinstance(each, _Parameter)}
-    marks = (f"asked.{each.name}" if isinstance(each, _Parameter) else "%s" for each in parameters)
-    query = sql.replace("%", "%%").replace("%%s", "{}").format(*marks)
-    for_each = dialect().for_each(query, {name: each.kind for name, each in named.items()})
-    if for_each is None:
-        return None
-    constants = [each for each in parameters if not isinstance(each, _Parameter)]
-    return _Batch(_Written(for_each, ()), {name: each.convert for name, each in named.items()}, constants)
 
 
 def find_row(table: type[Row], row_id: str) -> Row:

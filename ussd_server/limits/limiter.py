@@ -174,12 +174,9 @@ class Limiter:
         """Whether this process limits without Redis now."""
         return self.circuit.away
 
-    def hit(self, namespace: str, identity: str, cost: int = 1) -> RateLimitDecision:
-        """Count `cost` calls of `identity` under the policy `namespace`, all or none; a refused call uses up nothing.
-
-        Without Redis one call is counted, whatever the cost.
-        """
-        return self._decide(namespace, identity, cost)
+    def hit(self, namespace: str, identity: str) -> RateLimitDecision:
+        """Count a call of `identity` under the policy `namespace`; a refused call uses up nothing."""
+        return self._decide(namespace, identity, consume=True)
 
     def count_if(self, proof: Proof, namespace: str, identity: str, *, consume: bool) -> RateLimitDecision | None:
         """As `hit`, or `peek` unless `consume`, checking `proof` in the same round trip.
@@ -225,10 +222,10 @@ class Limiter:
         self.circuit.close()
         self._storage.close()
 
-    def _decide(self, namespace: str, identity: str, cost: int = 1, *, consume: bool = True) -> RateLimitDecision:
+    def _decide(self, namespace: str, identity: str, *, consume: bool) -> RateLimitDecision:
         windows, name = self._windows[namespace], _account(namespace, identity)
         try:
-            reading = self.circuit.call(self._storage.acquire, name, windows.shared, cost, consume)
+            reading = self.circuit.call(self._storage.acquire, name, windows.shared, 1, consume)
         except RedisAwayError:
             count_unshared_limit()
             reading = windows.accept_times.acquire(name, windows.local, consume)

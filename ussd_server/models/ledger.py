@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-import orjson
 from peewee import BigIntegerField, CompositeKey, TextField
 
-from ussd_server.database.tables import CentsField, IdField, MomentField, Table, fixed
-from ussd_server.database.unit_of_work import dialect
+from ussd_server.database.tables import CentsField, CompiledQuery, IdField, MomentField, Table, fixed, param
 
 
 class Account(Table):
@@ -73,21 +70,25 @@ class AccountEntry(Table):
         primary_key = CompositeKey("account_id", "posted_us")
 
 
-@dataclass(slots=True)
-class Holding:
-    """Balance and reservation of an account, filled in by `read_holdings`; zero for one that was never used."""
+class Holding(NamedTuple):
+    """Balance and reservation of an account; zero for one that was never used."""
 
-    client_id: str
     name: str
-    balance_cents: int = 0
-    reserved_cents: int = 0
+    balance_cents: int
+    reserved_cents: int
 
 
-def read_holdings(holdings: Sequence[Holding]) -> None:
-    """Fill in the present balances and reservations of accounts, in one statement."""
-    document = orjson.dumps([[each.client_id, each.name] for each in holdings]).decode()
-    for place, balance_cents, reserved_cents in dialect().holdings(document):
-        holdings[place].balance_cents, holdings[place].reserved_cents = balance_cents, reserved_cents
+def read_holding(client_id: str, name: str) -> Holding:
+    """Return the present balance and reservation of an account."""
+    rows = _HOLDING.tuples(client_id=client_id, name=name)
+    return Holding(name, *rows[0]) if rows else Holding(name, 0, 0)
+
+
+_HOLDING = CompiledQuery(
+    lambda: Account.select(Account.balance_cents, Account.reserved_cents).where(
+        Account.client_id == param(Account.client_id), Account.name == param(Account.name)
+    )
+)
 
 
 class BankAccount(Table):

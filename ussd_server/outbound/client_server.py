@@ -10,12 +10,9 @@ from urllib.parse import urlencode
 
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, Transport, TransportFailure
-from ussd_server.parsing.json_text import value_marks
-from ussd_server.threads import in_native_thread
+from ussd_server.parsing.json_text import parsed
 
 _MAX_ANSWER_BYTES = 64 * 1024
-# Commas and brackets, in texts too. 64 KiB of decimals cost 62 times as much as one text of that size.
-_USUAL_MARKS = 700
 _MAX_SCREEN_CHARACTERS = 2000
 
 
@@ -118,9 +115,9 @@ class ClientServer:
 
 
 def read_json(body: bytes) -> Any:
-    """The document in a reply; one of many values is read beside other calls. Raises NoAnswerError for no JSON."""
+    """The document in a reply. Raises NoAnswerError for no JSON."""
     try:
-        return _read(body) if value_marks(body) <= _USUAL_MARKS else in_native_thread(_read, body, pool="documents")
+        return parsed(body, _read)
     except (ValueError, RecursionError):
         raise NoAnswerError from None
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
+
+from ussd_server.threads import in_native_thread
 
 _TOKEN = re.compile(r'[ \t\r\n]*+("(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++)', re.DOTALL)
 
@@ -21,9 +23,10 @@ _STORABLE = re.compile(
     rb"|\\u[dD][89abAB]..\\u[dD][c-fC-F]..){0,20}+",
     re.DOTALL,
 )
-_TOKENS_BEFORE_A_PAUSE = 2000
+# Commas and brackets, in texts too. 64 KiB of decimals cost 62 times as much as one text of that size.
+_USUAL_MARKS, _USUAL_BYTES = 700, 64 * 1024
 
-_Item = TypeVar("_Item")
+_Parsed = TypeVar("_Parsed")
 
 
 class JsonPart(NamedTuple):
@@ -47,8 +50,14 @@ class DuplicateNameError(ValueError):
     """A name is given twice in one JSON object."""
 
 
-def no_pause() -> None:
-    """Go on at once."""
+def parsed(text: bytes, parse: Callable[[bytes], _Parsed]) -> _Parsed:
+    """Return `parse(text)`; a long text and one of many values are parsed in a native thread, beside other requests.
+
+    `parse` is as the work of `in_native_thread`.
+    """
+    if len(text) <= _USUAL_BYTES and value_marks(text) <= _USUAL_MARKS:
+        return parse(text)
+    return in_native_thread(parse, text, pool="documents")
 
 
 def value_marks(text: bytes) -> int:
@@ -56,17 +65,13 @@ def value_marks(text: bytes) -> int:
     return text.count(b",") + text.count(b"{") + text.count(b"[")
 
 
-def has_more_values(text: bytes, most: int, pause: Callable[[], object] = no_pause) -> bool:
-    """Return whether a JSON text has more than `most` values in its lists and objects. Costs 0.1 us a value, or less.
-
-    `pause` is called between slices of the work, as in every function of this module.
-    """
-    found = paused(_VALUE_ENDS.finditer(text), pause)
+def has_more_values(text: bytes, most: int) -> bool:
+    """Return whether a JSON text has more than `most` values in its lists and objects. Costs at most 0.1 us a value."""
     # The end of the text matches too.
-    return next(islice(found, most + 1, None), None) is not None
+    return next(islice(_VALUE_ENDS.finditer(text), most + 1, None), None) is not None
 
 
-def is_deeper(document: object, most: int, pause: Callable[[], object] = no_pause) -> bool:
+def is_deeper(document: object, most: int) -> bool:
     """Return whether lists and objects are nested in each other more than `most` times."""
     level = [document]
     for _ in range(most):
@@ -76,13 +81,12 @@ def is_deeper(document: object, most: int, pause: Callable[[], object] = no_paus
             for child in (each.values() if isinstance(each, dict) else each if isinstance(each, list) else ())
             if isinstance(child, dict | list)
         ]
-        pause()
         if not level:
             return False
     return True
 
 
-def unstorable_escape(text: bytes, pause: Callable[[], object] = no_pause) -> bytes:
+def unstorable_escape(text: bytes) -> bytes:
     """Return the first escape of a valid JSON text that no database stores: NUL or half of a surrogate pair; or b""."""
     position = 0
     while position < len(text):
@@ -90,7 +94,6 @@ def unstorable_escape(text: bytes, pause: Callable[[], object] = no_pause) -> by
         if match is None or match.end() == position:
             return text[position : position + 6]
         position = match.end()
-        pause()
     return b""
 
 
@@ -102,10 +105,10 @@ def object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def duplicate_name(text: str, pause: Callable[[], object] = no_pause) -> DuplicateName | None:
+def duplicate_name(text: str) -> DuplicateName | None:
     """Return the first name that is given twice in one object of a JSON text, or None. Costs 0.3 us a name."""
     objects: list[set[str]] = [set()]
-    for match in paused(_NAME_OR_BRACE.finditer(text), pause):
+    for match in _NAME_OR_BRACE.finditer(text):
         written = match[1]
         if written is None:
             if text[match.end() - 1] == "{":
@@ -119,17 +122,6 @@ def duplicate_name(text: str, pause: Callable[[], object] = no_pause) -> Duplica
             return DuplicateName(name, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
         objects[-1].add(name)
     return None
-
-
-def paused(items: Iterable[_Item], pause: Callable[[], object]) -> Iterator[_Item]:
-    """Yield the items, with a pause after every 2,000."""
-    if pause is no_pause:
-        yield from items
-        return
-    for place, item in enumerate(items, 1):
-        if place % _TOKENS_BEFORE_A_PAUSE == 0:
-            pause()
-        yield item
 
 
 def json_parts(text: str) -> Iterator[JsonPart]:

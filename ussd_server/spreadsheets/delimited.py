@@ -13,7 +13,6 @@ from itertools import islice
 from typing import BinaryIO
 
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
-from ussd_server.threads import let_others_run, with_pauses
 
 _DELIMITERS = ",;\t"
 _SAMPLE_ROWS = 100
@@ -136,7 +135,6 @@ class _Lines:
         self.number += 1
         if len(line) == _MOST_LINE_CHARACTERS:
             raise SpreadsheetError(f"the line is longer than {_MOST_LINE_CHARACTERS:,} characters.", line=self.number)
-        let_others_run()
         self.ends_with_break = line.endswith(("\n", "\r"))
         return line
 
@@ -190,7 +188,7 @@ def csv_parts(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Itera
     part = StringIO()
     lines = csv.writer(part)
     lines.writerow(map(neutralised, columns))
-    for row in with_pauses(rows):
+    for row in rows:
         lines.writerow(map(neutralised, row))
         if part.tell() >= _MOST_BYTES_TOGETHER:
             yield part.getvalue().encode()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import BinaryIO
 
 from ussd_server.spreadsheets.delimited import read_delimited
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
+from ussd_server.threads import in_native_thread
 
 _START_BYTES = 4096
 _ZIP = b"PK\x03\x04"
@@ -15,6 +17,7 @@ _ZIP = b"PK\x03\x04"
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _PASSWORD_MARK = "EncryptedPackage".encode("utf-16-le")
 _CHUNK_BYTES = 1024 * 1024
+_ROWS_AT_ONCE = 250
 _OTHER_FORMATS = {b"%PDF": "a PDF document", b"\x89PNG": "a picture", b"\xff\xd8\xff": "a picture", b"{\\rtf": "RTF"}
 
 
@@ -23,8 +26,9 @@ def read_rows(source: BinaryIO, bounds: FileBounds | None = None) -> Iterator[Ro
 
     `source` must be seekable, such as an open file or `io.BytesIO`. CSV: UTF-8 or UTF-16, with or without byte order
     mark, separated by comma, semicolon or tab. Formulas are never evaluated: a cell that holds one is its text, such
-    as `=A1+B1`. Memory does not grow with the rows. Raises SpreadsheetError for everything that cannot be read and for
-    a file beyond `bounds`, possibly after some rows: the caller must not act before the last one.
+    as `=A1+B1`. Rows are read in a native thread, some hundreds at a time, so that other requests run beside a file
+    that takes minutes. Memory does not grow with the rows. Raises SpreadsheetError for everything that cannot be read
+    and for a file beyond `bounds`, possibly after some rows: the caller must not act before the last one.
     """
     bounds = bounds or FileBounds()
     size = source.seek(0, os.SEEK_END)
@@ -45,11 +49,32 @@ def read_rows(source: BinaryIO, bounds: FileBounds | None = None) -> Iterator[Ro
         if start.startswith(signature):
             raise SpreadsheetError(f"The file is {name}, not a spreadsheet; save it as XLSX or CSV.")
     if not start.startswith(_ZIP):
-        return read_delimited(source, start, bounds)
+        return _beside_others(read_delimited(source, start, bounds))
     # openpyxl takes a tenth of a start of any process, and few processes read an XLSX file.
     from ussd_server.spreadsheets.workbook import read_workbook
 
-    return read_workbook(source, bounds)
+    return _beside_others(read_workbook(source, bounds))
+
+
+def _beside_others(rows: Iterator[Row]) -> Iterator[Row]:
+    while True:
+        some, error = in_native_thread(_next_rows, rows, pool="documents")
+        yield from some
+        if error is not None:
+            raise error
+        if len(some) < _ROWS_AT_ONCE:
+            return
+
+
+def _next_rows(rows: Iterator[Row]) -> tuple[list[Row], SpreadsheetError | None]:
+    """The next rows, as far as they can be read, and why the one after them cannot."""
+    some: list[Row] = []
+    try:
+        # Not `list(...)`, which would lose the rows before the error.
+        some.extend(islice(rows, _ROWS_AT_ONCE))
+    except SpreadsheetError as error:
+        return some, error
+    return some, None
 
 
 def is_workbook(source: BinaryIO) -> bool:

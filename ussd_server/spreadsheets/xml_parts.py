@@ -1,4 +1,4 @@
-"""Streams the XML parts of an XLSX file, in bounded work, with pauses for other requests of the process.
+"""Streams the XML parts of an XLSX file, in bounded work.
 
 Here are also the parts that the cells of a sheet refer to: styles and shared texts.
 """
@@ -13,7 +13,6 @@ from xml.parsers import expat
 from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format
 
 from ussd_server.spreadsheets.rows import SpreadsheetError
-from ussd_server.threads import let_others_run
 
 DAMAGED = "The XLSX file is damaged or not a spreadsheet."
 
@@ -36,7 +35,6 @@ def parse(part: IO[bytes], parser: expat.XMLParserType) -> Iterator[None]:
     """Feed a part to its parser; the caller takes what was found after every chunk."""
     size = 0
     while chunk := part.read(_CHUNK_BYTES):
-        let_others_run()
         parser.Parse(chunk, False)
         size += len(chunk)
         # expat keeps an unfinished tag in memory, however long it is.

@@ -285,15 +285,15 @@ def test_fees_that_change_during_an_approval_are_never_charged_unseen(
     maker: Program, approver: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"/api/payouts/{maker.post('/api/payouts', body()).json['data']['payout_id']}"
-    read_holdings = approval.read_holdings
+    read_holding = approval.read_holding
 
-    def agree_meanwhile(holdings: Any) -> None:
+    def agree_meanwhile(client_id: str, name: str) -> Any:
         # The sum was compared, and the transaction has not begun.
-        monkeypatch.setattr(approval, "read_holdings", read_holdings)
+        monkeypatch.setattr(approval, "read_holding", read_holding)
         agree_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 2_000, 0))
-        read_holdings(holdings)
+        return read_holding(client_id, name)
 
-    monkeypatch.setattr(approval, "read_holdings", agree_meanwhile)
+    monkeypatch.setattr(approval, "read_holding", agree_meanwhile)
     refused = approver.post(f"{path}/approve", {"total_fee": 0})
     assert refused.json["message"] == "total_fee: The fees of the payout are 20 now"
     assert maker.get("/api/balance").json["data"]["reserved"] == 0

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
 
-from tests.support.cooperative import run_cooperatively
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
@@ -65,35 +63,3 @@ def test_calls_are_counted_by_route_and_never_by_path(web: FlaskClient) -> None:
     assert 'ussd_calls_total{code="NOT_FOUND",endpoint="gateways.take_step",status="404"}' in counted.text
     assert "ussd_database_up 1.0" in counted.text
     assert "a-secret" not in counted.text
-
-
-_TWENTY = """
-import json
-import gevent
-from tests.support.cooperative import run_cooperatively
-from ussd_server.app import create_app
-from ussd_server.bootstrap import build_services
-from ussd_server.database.schema import migrate
-from ussd_server.settings import read_settings
-
-services = build_services(read_settings())
-migrate()
-read, readings = services.gauges.read, []
-services.gauges.read = lambda: readings.append(1) or read()
-app = create_app(services)
-asked = [gevent.spawn(app.test_client().get, "/metrics") for _ in range(20)]
-gevent.joinall(asked, raise_error=True)
-texts = [each.value.text for each in asked]
-services.close()
-print(json.dumps([len(readings), all("ussd_database_up 1.0" in text for text in texts)]))
-"""
-
-
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_requests_for_metrics_that_arrive_together_share_one_reading(
-    database_url: str, redis_url: str, tmp_path: Path
-) -> None:
-    read = run_cooperatively(
-        _TWENTY, USSD_DATABASE_URL=database_url, USSD_REDIS_URL=redis_url, USSD_DATA_DIR=str(tmp_path)
-    )
-    assert read == [1, True]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import operator, work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
-from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
 from ussd_server.models.clients import User
 from ussd_server.models.ussd import Menu, MenuVersion, UssdSession
@@ -256,15 +254,3 @@ def test_a_phone_number_in_a_path_is_as_strict_as_one_in_a_body(program: Program
         assert (reply.status_code, reply.json["error"]) == (400, "INVALID_PHONE_NUMBER"), number
     for number in ("+256772123456", "%2B256772123456"):
         assert program.get(f"/api/subscribers/{number}/history").status_code == 200
-
-
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_further_searches_of_a_client_wait_and_those_of_others_do_not(services: Services, web: FlaskClient) -> None:
-    one, other = operator_context(Program(services, web).client_id), operator_context(Program(services, web).client_id)
-    turns = services.search._turns
-    with ThreadPoolExecutor(1) as threads:
-        with turns.working(one.client_id), turns.working(one.client_id):
-            waiting = threads.submit(services.search.search, Search(NUMBER), one)
-            services.search.search(Search(NUMBER), other)
-            assert not waiting.done()
-        assert waiting.result(timeout=10).items == ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ussd_server.menus.document.findings import Finding, error
@@ -15,7 +15,6 @@ MAX_ASSIGNMENTS = 20
 MAX_SCRIPTS = 50
 # A unit is about a microsecond: one line measured, or one expression evaluated by a script.
 MAX_WORK = 400_000
-PAUSE_EVERY = 2_000
 
 
 class WorkExceededError(Exception):
@@ -23,20 +22,16 @@ class WorkExceededError(Exception):
 
 
 class WorkBudget:
-    """Counts the work of one check. `pause` is called every 2,000 units, so that other requests are served."""
+    """Counts the work of one check."""
 
-    def __init__(self, pause: Callable[[], object] = lambda: None) -> None:
+    def __init__(self) -> None:
         self.spent = 0
-        self._pause = pause
 
     def spend(self, units: int) -> None:
         """Count `units` before the work is done. Raises `WorkExceededError` above `MAX_WORK`."""
-        pauses = self.spent // PAUSE_EVERY
         self.spent += units
         if self.spent > MAX_WORK:
             raise WorkExceededError
-        if self.spent // PAUSE_EVERY > pauses:
-            self._pause()
 
 
 def find_excess(raw: Any) -> Iterator[Finding]:

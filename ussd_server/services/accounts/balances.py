@@ -8,9 +8,8 @@ from typing import Any
 from peewee import SQL
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import GroupCommit
 from ussd_server.models.clients import Client
-from ussd_server.models.ledger import Account, Holding, Transfer, read_holdings
+from ussd_server.models.ledger import Account, Holding, Transfer, read_holding
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import Balance
 from ussd_server.services.runtime import Runtime
@@ -20,15 +19,11 @@ from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 class BalanceService:
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
-        self._batches = GroupCommit(read_holdings)
 
     def get(self, phone_number: str | None, context: RequestContext) -> Balance:
         """The balance of the main account or of a subscriber's account; zeros for an account that was never used."""
         context.require("balance:read")
-        name = phone_number or MAIN_ACCOUNT
-        held = Holding(context.client_id, name)
-        self._batches.do(held)
-        return _balance(held, self._clock.now())
+        return _balance(read_holding(context.client_id, phone_number or MAIN_ACCOUNT), self._clock.now())
 
     def list(self, context: RequestContext) -> tuple[Balance, ...]:
         """Every account of a client, for the operator; those of providers, deposits and shortfalls may be negative."""

@@ -1,26 +1,37 @@
-"""The documents of menus: of requests, of drafts that can be walked, and published versions, which never change."""
+"""The documents of menus: of requests, of drafts that can be walked, and published versions, which never change.
+
+What takes long with a large document (reading it, checking, drawing and comparing it) runs in a native thread, beside
+other requests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from difflib import unified_diff
 from functools import lru_cache, partial
 from typing import Any
 
+from ussd_server.menus.checks.check import check
 from ussd_server.menus.checks.references import find_unknown_variables
-from ussd_server.menus.document.bounds import find_excess
+from ussd_server.menus.checks.width_proof import FullestScreen, fullest_screens
+from ussd_server.menus.document.bounds import WorkBudget, find_excess
 from ussd_server.menus.document.document import Document, parse, read
-from ussd_server.menus.document.findings import Finding, Spelling, error
+from ussd_server.menus.document.findings import Finding, Report, Spelling, error
 from ussd_server.menus.document.nodes import HandoverNode, HttpNode, PayNode
 from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.texts import read_text
-from ussd_server.menus.source.yaml_text import Places, SourceError, json_places
+from ussd_server.menus.source.yaml_text import Places, SourceError, json_places, write_yaml
+from ussd_server.menus.tools.diagram import Graph, draw, graph
 from ussd_server.menus.tools.node_parts import names_in
 from ussd_server.models.ussd import MenuVersion, UssdSession
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.services.menus.messages import CheckMenu, SaveDraft
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import in_native_thread
+
+# Lines of one version times lines of the other. A comparison may take a second for it: its time grows with the square.
+_MOST_COMPARED = 4000 * 4000
 
 
 def find_version(menu_id: str, version: int) -> MenuVersion | None:
@@ -75,13 +86,14 @@ def _unbearable(document: Document, problems: tuple[Finding, ...]) -> Iterator[F
         yield Finding("error", "goto", f"`start` is `{document.start}`, and there is no such node")
 
 
-def paying_node(document: Document) -> str | None:
+def paying_node(raw: dict[str, Any]) -> str | None:
     """The first node that sends money, None in a menu that sends none. A collection brings money."""
+    document, _ = in_native_thread(read, raw, pool="documents")
     sends = (name for name, node in document.nodes.items() if isinstance(node, PayNode) and node.kind != "collection")
     return next(sends, None)
 
 
-def refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Finding]:
+def _refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Finding]:
     """The addresses in a document that the guard refuses."""
     for name, node in document.nodes.items():
         if isinstance(node, HandoverNode):
@@ -97,15 +109,57 @@ def refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Findi
             yield error("address", str(refusal), name)
 
 
+def check_document(
+    raw: dict[str, Any], places: Callable[[], Places] | None, guard: AddressGuard, session_life_seconds: int
+) -> Report:
+    """Check a document by every rule (`menus.checks.check`), with the addresses that `guard` refuses."""
+    judge = partial(
+        check,
+        allow_plain_http=guard.takes_plain_http,
+        session_life_seconds=session_life_seconds,
+        also=lambda document: _refused_addresses(document, guard),
+        places=places,
+    )
+    return in_native_thread(judge, raw, pool="documents")
+
+
+def graph_of(raw: dict[str, Any]) -> tuple[Graph, str]:
+    """The nodes and edges of a document, and their drawing as SVG."""
+    return in_native_thread(lambda: (graph(document := read(raw)[0]), draw(document)), pool="documents")
+
+
+def drawing_of(raw: dict[str, Any], notes: Mapping[str, str], marks: Mapping[str, str]) -> str:
+    """The SVG of a document with notes and marks at nodes (`menus.tools.diagram.draw`)."""
+    return in_native_thread(lambda: draw(read(raw)[0], notes, marks), pool="documents")
+
+
+def fullest_screens_of(raw: dict[str, Any]) -> list[FullestScreen]:
+    """The fullest screen of each language on each network.
+
+    Raises MENU_INVALID as `usable_document`, and WorkExceededError when they are too many.
+    """
+    return in_native_thread(fullest_screens, usable_document(raw), WorkBudget(), pool="documents")
+
+
+def yaml_of(raw: dict[str, Any]) -> str:
+    return in_native_thread(write_yaml, raw, pool="documents")
+
+
+def difference_of(old: list[str], new: list[str]) -> tuple[str, ...]:
+    """The lines of a unified diff without its two header lines: none of equal texts, all of long ones."""
+    if old != new and len(old) * len(new) > _MOST_COMPARED:
+        return (*(f"-{line}" for line in old), *(f"+{line}" for line in new))
+    return in_native_thread(lambda: tuple(unified_diff(old, new, lineterm=""))[2:], pool="documents")
+
+
 def read_source(request: SaveDraft | CheckMenu) -> tuple[dict[str, Any], Callable[[], Places] | None]:
     """Return the document of a request, and a function that finds the positions of its fields."""
     source, document = request.source, request.document
     if source is None:
         return _named(document or {}, request.menu_id), None
     if document is not None:
-        return _named(document, request.menu_id), lambda: in_native_thread(json_places, source.text, pool="documents")
+        return _named(document, request.menu_id), lambda: json_places(source.text)
     try:
-        # Parse in a native thread, so that other requests run: the YAML parser cannot pause within a text.
         document, places = in_native_thread(partial(read_text, source.text, is_yaml=source.is_yaml), pool="documents")
     except SourceError as error:
         raise ServiceError(Code.INVALID_REQUEST, str(error)) from None

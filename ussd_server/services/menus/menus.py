@@ -5,22 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from difflib import unified_diff
 from typing import Any
 
 from peewee import SQL, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import dialect, for_update, unit_of_work
-from ussd_server.menus.checks.check import check
-from ussd_server.menus.checks.width_proof import FullestScreen, fullest_screens
-from ussd_server.menus.document.bounds import MAX_SCRIPTS, WorkBudget, WorkExceededError
-from ussd_server.menus.document.document import read
+from ussd_server.menus.checks.width_proof import FullestScreen
+from ussd_server.menus.document.bounds import MAX_SCRIPTS, WorkExceededError
 from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.yaml_text import Places, write_yaml
-from ussd_server.menus.tools.diagram import draw, graph
 from ussd_server.menus.tools.schema import menu_schema
 from ussd_server.menus.tools.scripts import left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, script_of, walk
@@ -33,12 +29,9 @@ from ussd_server.services.pages import require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import PayingMenu
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import in_native_thread, let_others_run
 from ussd_server.values import new_id
 
 MAX_MENUS = 200
-# Lines of one version times lines of the other. A comparison may take a second for it: its time grows with the square.
-_MOST_COMPARED = 4000 * 4000
 # The width proof counts twenty characters for a service code.
 _SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -137,7 +130,7 @@ class MenuService:
         context.require("menus:read")
         menu = find_menu(menu_id, context)
         current = documents.find_version(menu.id, menu.published_version) if menu.published_version else None
-        if current is None or _paying_node(current.document) is None:
+        if current is None or documents.paying_node(current.document) is None:
             return None
         return self._fault_of_publisher(current)
 
@@ -146,7 +139,7 @@ class MenuService:
 
     def _require_may_pay(self, document: dict[str, Any], context: RequestContext) -> bool:
         """Return whether a document sends money. Raises INSUFFICIENT_SCOPE where the caller may not let menus do so."""
-        node = _paying_node(document)
+        node = documents.paying_node(document)
         if node is not None:
             self._gate.require_publishable(node, context)
         return node is not None
@@ -208,7 +201,7 @@ class MenuService:
         menu = find_menu(request.menu_id, context)
         version = request.version or menu.published_version
         raw = _require_version(menu, version).document if version else menu.draft
-        parts, drawing = in_native_thread(lambda: (graph(document := read(raw)[0]), draw(document)), pool="documents")
+        parts, drawing = documents.graph_of(raw)
         return messages.GraphView(menu.name, version, parts.nodes, parts.edges, drawing)
 
     def document(self, menu_id: str, version: int | None, context: RequestContext) -> dict[str, Any]:
@@ -221,29 +214,27 @@ class MenuService:
     def draw(self, request: messages.DrawMenu, context: RequestContext) -> str:
         """Return the SVG of a menu. Raises the errors of `document`, as the next three methods do."""
         raw = self.document(request.menu_id, request.version, context)
-        return in_native_thread(lambda: draw(read(raw)[0], request.notes, request.marks), pool="documents")
+        return documents.drawing_of(raw, request.notes, request.marks)
 
     def fullest_screens(self, request: messages.NameVersion, context: RequestContext) -> Sequence[FullestScreen]:
         """Return the fullest screen of each language on each network; none for a menu that cannot be walked."""
         raw = self.document(request.menu_id, request.version, context)
         try:
-            return fullest_screens(documents.usable_document(raw), _patient_work())
+            return documents.fullest_screens_of(raw)
         except (ServiceError, WorkExceededError):
             return []
 
     def text(self, request: messages.NameVersion, context: RequestContext) -> str:
         """Return a menu as YAML."""
-        return in_native_thread(write_yaml, self.document(request.menu_id, request.version, context), pool="documents")
+        return documents.yaml_of(self.document(request.menu_id, request.version, context))
 
     def difference(self, request: messages.CompareVersions, context: RequestContext) -> tuple[str, ...]:
-        """Return the lines of a unified diff without its two header lines: none of equal texts, all of long ones."""
+        """Return the difference of two versions (`documents.difference_of`)."""
         old, new = (
             self.text(messages.NameVersion(request.menu_id, version), context).splitlines()
             for version in (request.old, request.new)
         )
-        if old != new and len(old) * len(new) > _MOST_COMPARED:
-            return (*(f"-{line}" for line in old), *(f"+{line}" for line in new))
-        return in_native_thread(lambda: tuple(unified_diff(old, new, lineterm=""))[2:], pool="documents")
+        return documents.difference_of(old, new)
 
     def walk(self, request: messages.WalkMenu, context: RequestContext) -> messages.WalkView:
         """Return every screen of a walk, without money, network or state on the server; at most 99 acts are done.
@@ -314,25 +305,8 @@ class MenuService:
     def _report(
         self, menu_id: str, raw: dict[str, Any], places: Callable[[], Places] | None = None
     ) -> messages.CheckReport:
-        report = check(
-            raw,
-            allow_plain_http=self._guard.takes_plain_http,
-            session_life_seconds=self._session_life_seconds,
-            also=lambda document: documents.refused_addresses(document, self._guard),
-            work=_patient_work(),
-            places=places,
-        )
+        report = documents.check_document(raw, places, self._guard, self._session_life_seconds)
         return messages.CheckReport(menu_id, report.passes, report.errors, report.warnings)
-
-
-def _patient_work() -> WorkBudget:
-    """Bounded work that lets other requests of the process run in between."""
-    return WorkBudget(pause=let_others_run)
-
-
-def _paying_node(document: dict[str, Any]) -> str | None:
-    """The first node that sends money. Reading a large document takes 30 ms, beside other requests."""
-    return documents.paying_node(in_native_thread(read, document, pool="documents")[0])
 
 
 def _is(menu_id: str, context: RequestContext) -> Any:

@@ -21,14 +21,14 @@ from ussd_server.services.menus.messages import DropOffItem, DropOffView, Replay
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import let_others_run
 from ussd_server.values import is_id, new_id_floor
 
 MOST_REPLAYED = 500
 _MOST_COUNTED = 1_000
 # How many of a client's newest sessions are searched for those of one menu.
 _MOST_SEARCHED = 20_000
-_READ_AT_ONCE = 50
+# Other requests run while the next sessions are read.
+_READ_AT_ONCE = 10
 _DROP_OFFS_OF = timedelta(days=7)
 MOST_PLACES = 200
 """A process counts this many places; the nodes of all others count as `(other)`."""
@@ -105,7 +105,6 @@ class ReplayService:
             rows = {row.id: row for row in _rows([each for each in chunk if is_id(each)], menu_id, context)}
             displays = _displays({row.channel_id for row in rows.values()})
             for session_id in chunk:
-                let_others_run()
                 row = rows.get(session_id)
                 if row is None:
                     yield ReplayItem(session_id, ReplayResult.NOT_FOUND)

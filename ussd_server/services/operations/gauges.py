@@ -30,7 +30,6 @@ from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionType
 from ussd_server.services.ussd.smpp_links import SmppLinks
-from ussd_server.threads import with_pauses
 from ussd_server.values import kampala_day, new_id_floor
 
 _RECENTLY = timedelta(minutes=15)
@@ -102,7 +101,7 @@ def _unfinished(now: datetime) -> Iterator[Measure]:
         .order_by(Transaction.due_at)
         .limit(MOST_COUNTED)
     )
-    rows = [(row.status, (now - row.created_at).total_seconds(), row.due_at) for row in with_pauses(waiting)]
+    rows = [(row.status, (now - row.created_at).total_seconds(), row.due_at) for row in waiting]
     counts = Counter((status, _age(seconds)) for status, seconds, _ in rows)
     for (status, age), count in sorted(counts.items()):
         yield Measure(
@@ -124,7 +123,7 @@ def _recent(now: datetime) -> Iterator[Measure]:
         .where(Transaction.id >= new_id_floor(now - _RECENTLY))
         .limit(MOST_COUNTED)
     )
-    counts = Counter((row.provider or "", row.type, row.status) for row in with_pauses(recent))
+    counts = Counter((row.provider or "", row.type, row.status) for row in recent)
     for (provider, kind, status), count in sorted(counts.items()):
         yield Measure(
             "ussd_transactions_recent",
@@ -190,7 +189,7 @@ def _sessions(now: datetime) -> Iterator[Measure]:
     )
     sessions = Counter[tuple[str, ...]]()
     steps = 0
-    for row in with_pauses(recent):
+    for row in recent:
         sessions[row.service_code, row.node, row.status, row.end_reason or ""] += 1
         steps += row.turn + 1
     yield Measure("ussd_steps_recent", "Steps of the sessions begun in the last 15 minutes.", steps)

@@ -18,7 +18,7 @@ from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import long_unit_of_work, unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
-from ussd_server.models.ledger import Holding, read_holdings
+from ussd_server.models.ledger import read_holding
 from ussd_server.models.payouts import Approval, Payout, PayoutItem, transaction_reference
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import AnotherFeeError, DailyLimitError, OverdraftError
@@ -321,8 +321,7 @@ def _cancel(row: Payout, reason: str, outbox: MailOutbox, now: datetime) -> None
 
 def _require_money(payout: Payout, fee_cents: int) -> None:
     """Raise INSUFFICIENT_BALANCE early, because the reservation is the last statement."""
-    account = Holding(payout.client_id, MAIN_ACCOUNT)
-    read_holdings([account])
+    account = read_holding(payout.client_id, MAIN_ACCOUNT)
     if account.balance_cents - account.reserved_cents < payout.total_amount_cents + fee_cents:
         raise _too_little()
 

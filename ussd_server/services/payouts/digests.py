@@ -14,7 +14,6 @@ import orjson
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.payouts import Approval, ApprovalRules, Payout
 from ussd_server.security.key_ring import Vault
-from ussd_server.threads import with_pauses
 from ussd_server.values import iso_milliseconds
 
 # The columns in the digest of a draft. Fees are not among them, because the approval computes them again.
@@ -49,26 +48,23 @@ _ROWS = f"SELECT {', '.join(ValidatedRow._fields)} FROM payout_items WHERE payou
 
 def validated_rows(payout_id: str) -> list[ValidatedRow]:
     """The rows of a payout in the order of their lines."""
-    return [ValidatedRow(*row) for row in with_pauses(run_query(_ROWS, payout_id=payout_id))]
+    return [ValidatedRow(*row) for row in run_query(_ROWS, payout_id=payout_id)]
 
 
 def digest_of_items(rows: Iterable[ValidatedRow]) -> str:
     """The `items_digest` of a payout with these rows."""
     digest = sha256()
-    for row in with_pauses(rows):
+    for row in rows:
         # SQLite has 0 and 1 for booleans.
         digest.update(orjson.dumps((*row[:-2], bool(row.is_ready), row.problems)) + b"\n")
     return digest.hexdigest()
 
 
 def digest_of_request(description: str | None, rows: Iterable[Any], send_at: str | None) -> str:
-    """The `request_digest` of what a payout was made of, written row by row: other requests run between."""
-    digest = sha256(f'{{"description": {_encode(description)}, "items": ['.encode())
-    separator = b""
+    """The `request_digest` of what a payout was made of, computed row by row."""
+    digest = sha256(_encode([description, send_at]).encode())
     for row in rows:
-        digest.update(separator + _encode(row).encode())
-        separator = b", "
-    digest.update(b"]}" if send_at is None else f'], "send_at": {_encode(send_at)}}}'.encode())
+        digest.update(b"\n" + _encode(row).encode())
     return digest.hexdigest()
 
 

@@ -138,7 +138,7 @@ def _earlier_names(creator: TransactionCreator, payout: Payout, items: Sequence[
             creator.references.of_reference(
                 payout.client_id, TransactionType.DISBURSEMENT, transaction_reference(each.reference, item.reference, 1)
             ): item.line
-            for item in with_pauses(items)
+            for item in items
             if item.is_ready and item.line not in names
         }
         for some in chunked(lines, _NAMES_AT_ONCE):

@@ -166,7 +166,7 @@ class PayoutDrafts:
         assert request.reference is not None
         self._validate(rows, request.reference, number, context.client_id)
         now = self._clock.now()
-        ready = [row for row in with_pauses(rows) if row.is_ready]
+        ready = [row for row in rows if row.is_ready]
         payout = Payout(
             id=new_id(now),
             client_id=context.client_id,
@@ -293,10 +293,10 @@ def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]
 def _validate_references(rows: Sequence[PayoutRow], payout: str, number: int, client_id: str) -> None:
     """Add the problems of references that the rows repeat, or that were used before."""
     lines = defaultdict(list)
-    for row in with_pauses(rows):
+    for row in rows:
         if row.reference:
             lines[transaction_reference(payout, row.reference, number)].append(row)
-    for same in with_pauses(lines.values()):
+    for same in lines.values():
         if len(same) > 1:
             named = [str(row.line) for row in same[:MOST_LINES_NAMED]]
             last = f"{len(same) - MOST_LINES_NAMED} more" if len(same) > MOST_LINES_NAMED else named.pop()

@@ -31,7 +31,6 @@ from ussd_server.services.same_person import ids_of_same_person
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import with_pauses
 from ussd_server.wire import Page
 
 log = Logger(__name__)
@@ -71,7 +70,7 @@ class PayoutService:
         """
         context.require("payouts:write")
         payout = _find(request.payout_id, context)
-        rows = list(with_pauses(_rows_with_states(payout)))
+        rows = list(_all_rows(payout))
         if request.only_state is not None:
             rows = [row for row in rows if row.state == request.only_state]
             if not rows:
@@ -86,7 +85,7 @@ class PayoutService:
             )
         items = tuple(
             {name: value for name, value in (*records.fields_of(row).items(), ("metadata", row.metadata)) if value}
-            for row in with_pauses(rows)
+            for row in rows
         )
         copied = messages.CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
         return self._drafts.create(copied, context, None if request.again else payout.copied_from or payout.id)
@@ -319,13 +318,20 @@ def _rows_with_states(payout: Payout) -> Any:
     )
 
 
+def _all_rows(payout: Payout) -> Iterator[Any]:
+    """Yield the rows as `_rows_with_states`, some for each query."""
+    after = 0
+    while some := list(_rows_with_states(payout).where(PayoutItem.line > after).limit(_ITEMS_OF_STREAM)):
+        yield from some
+        after = some[-1].line
+
+
 def _further_columns(payout_id: str) -> list[str]:
     """The headings of the further columns that rows of a payout have, each once."""
     rows = PayoutItem.select(PayoutItem.metadata).where(
         PayoutItem.payout_id == payout_id, PayoutItem.metadata.is_null(False)
     )
-    ordered = with_pauses(rows.order_by(PayoutItem.line))
-    return list(dict.fromkeys(heading for row in ordered for heading in row.metadata))
+    return list(dict.fromkeys(heading for row in rows.order_by(PayoutItem.line) for heading in row.metadata))
 
 
 def _cells(row: messages.PayoutItemView, further: Sequence[str]) -> list[object]:

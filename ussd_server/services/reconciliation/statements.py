@@ -32,7 +32,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.spreadsheets.headings import headings_key
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import let_others_run
+from ussd_server.threads import with_pauses
 from ussd_server.values import new_id, written_amount
 from ussd_server.wire import ListPage, Page, view_of_row
 
@@ -260,11 +260,8 @@ class _Comparison:
                 self.balance.follow(line)
                 matches.append(match)
             self._request.on_progress(self._reader.count)
-            let_others_run()
         period = self._reader.proven_period()
-        for some in chunked(matches.read(), _BATCH):
-            yield from map(self._decided, some)
-            let_others_run()
+        yield from map(self._decided, with_pauses(matches.read()))
         if self._request.covers is not None:
             period = coverage.period_with(period, self._request.covers)
         yield from self._matcher.missing(period)

@@ -20,7 +20,7 @@ from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import count_dropped_requests
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.services.request_log.messages import LoggedRequest
-from ussd_server.threads import RepeatedWork, let_others_run
+from ussd_server.threads import RepeatedWork
 from ussd_server.values import iso_milliseconds, kampala_day, new_id
 
 log = Logger(__name__)
@@ -98,7 +98,6 @@ class RequestRecorder:
 
     def _count_uses(self) -> None:
         while self._uses:
-            let_others_run()
             use, at, address = self._uses.popleft()
             number, last_at, last_address = self._counted.get(use, (0, at, address))
             self._counted[use] = (number + 1, *max((at, address), (last_at, last_address)))

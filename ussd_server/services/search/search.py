@@ -12,7 +12,6 @@ from typing import Any
 from peewee import Expression, fn
 
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
@@ -49,11 +48,8 @@ from ussd_server.services.search.messages import (
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import claims_of
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import ClientTurns
 from ussd_server.values import is_id, phone_number, with_hyphens, without_marks
 
-# A search makes a dozen queries or more: many at once would be between those of every other call.
-_MOST_SEARCHES = 2
 _MOST_CHANGES = 500
 _MOST_PAYOUTS = 100
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -150,20 +146,11 @@ _IS_COLLECTION = Transaction.type == TransactionType.COLLECTION
 class SearchService:
     """Finds objects by an id, also of a request that made or changed them, a reference, a receipt or a phone number."""
 
-    def __init__(self) -> None:
-        self._turns = ClientTurns(_MOST_SEARCHES)
-
     def search(self, request: Search, context: RequestContext) -> SearchReply:
         """The caller's own objects, only of the kinds that it may read; at most 50.
 
-        A space at the beginning is read as the plus of a phone number, which a query decodes so. Two searches of a
-        client are made at the same time, in each process; further ones wait.
+        A space at the beginning is read as the plus of a phone number, which a query decodes so.
         """
-        release_connection()
-        with self._turns.working(context.client_id):
-            return self._search(request, context)
-
-    def _search(self, request: Search, context: RequestContext) -> SearchReply:
         text = _typed(request.q)
         changes = _changes(text, AuditEvent.client_id == context.client_id)
         hits: list[SearchHit] = []

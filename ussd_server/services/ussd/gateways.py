@@ -20,14 +20,13 @@ from ussd_server.gateways.messages import (
     StepKind,
     UnreadableError,
 )
-from ussd_server.limits.quota_leases import QuotaLeases
 from ussd_server.logs import Logger, trace_of
 from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
-from ussd_server.services.ussd.lookup import DialLookups, find_session, find_target
+from ussd_server.services.ussd.lookup import find_dial, find_session, find_target
 from ussd_server.services.ussd.messages import CachedChannel, EndReason, SessionStatus
 from ussd_server.services.ussd.sessions import Sessions, may_be_paying
 from ussd_server.services.ussd.steps import Entry, PhoneStep, Repeat, Restart, Start, classify
@@ -77,14 +76,11 @@ class GatewayService:
     def __init__(
         self, runtime: Runtime, channels: ChannelService, sessions: Sessions, conversations: Conversations
     ) -> None:
-        settings = runtime.settings
         self._channels = channels
         self._sessions = sessions
         self._conversations = conversations
         self._limiter = runtime.limiter
-        self._quota = QuotaLeases(runtime.limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
         self._cache = SessionCache()
-        self._dials = DialLookups()
 
     def answer(
         self, adapter: str, secret: str, request: GatewayRequest, request_id: str, *, only_client_id: str | None = None
@@ -100,7 +96,7 @@ class GatewayService:
                 raise
             return _answer_failure(adapter, error)
         gateway = ADAPTERS[channel.adapter]
-        if not self._quota.take(channel.channel_id):
+        if not self._limiter.hit("channel", channel.channel_id).accepted:
             log.warning("a channel is over its limit", channel_id=channel.channel_id)
             return self.refuse(adapter, secret)
         try:
@@ -189,7 +185,7 @@ class GatewayService:
         step, channel = phone_step.step, phone_step.channel
         keys = (channel.channel_id, step.provider_session_id, step.phone_number)
         if step.kind is StepKind.BEGIN:
-            lookup = self._dials.find(*keys, phone_step.code, channel.client_id, phone_step.input.received_at)
+            lookup = find_dial(*keys, phone_step.code, channel.client_id, phone_step.input.received_at)
         else:
             lookup = find_session(*keys)
         if not lookup.channel_is_active:

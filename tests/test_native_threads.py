@@ -1,4 +1,4 @@
-"""Computations that take long have time slices in turn, with gaps for the other requests of their process."""
+"""Computations that take long let the other requests of their process run."""
 
 from __future__ import annotations
 
@@ -10,39 +10,25 @@ import pytest
 from tests.conftest import MovableClock
 from tests.services.payouts.desk import PayoutDesk, row
 from tests.support.cooperative import run_cooperatively
-from ussd_server import threads
 from ussd_server.bootstrap import Services
 from ussd_server.services.payouts.messages import CreatePayout
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import with_pauses
 
 
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The milliseconds of each pause, in a process whose threads are greenlets. Time stands still."""
-    found: list[float] = []
-    monkeypatch.setattr(threads, "is_cooperative", lambda: True)
-    monkeypatch.setattr(time, "monotonic", lambda: 5000.0)
-    monkeypatch.setattr(time, "sleep", lambda seconds: found.append(round(seconds * 1000, 1)))
-    return found
+def test_a_long_computation_pauses_every_five_milliseconds_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, pauses = [0.0], []
 
+    def pause(seconds: float) -> None:
+        pauses.append(round(now[0], 3))
+        # Other requests take longer than the computation.
+        now[0] += 1
 
-def test_a_computation_pauses_only_when_its_slice_is_over(pauses: list[float]) -> None:
-    # Those of the process may have been used by an earlier test, at a time that has not come yet in this one.
-    slices = threads._TimeSlices()
-    for _ in range(9):
-        slices.wait_for_slice()
-    assert len(pauses) == 1
-
-
-def test_computations_that_begin_together_have_slices_with_gaps_between_them(
-    pauses: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slices = threads._TimeSlices()
-    for _ in range(3):
-        # Each is another greenlet: it has no slice yet.
-        slices._slice_ends = 0.0
-        slices.wait_for_slice()
-    assert pauses == [2.0, 6.0, 10.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", pause)
+    for _ in with_pauses(range(12)):
+        now[0] += 0.001
+    assert pauses == [0.005, 1.01]
 
 
 class RowsInUse(tuple[dict[str, str], ...]):
