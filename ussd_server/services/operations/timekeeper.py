@@ -24,7 +24,7 @@ from ussd_server.models.operations import (
 log = Logger(__name__)
 
 SYNC_SECONDS = 1.0
-# A process that waits for a processor reads late. The first answer within 10 ms is near enough, else the fastest of five.
+# A process that waits for a processor reads late. An answer within 10 ms is near enough, else the fastest of five is.
 _READINGS = 5
 _FAST_SECONDS = 0.01
 # No machine's clock drifts so far between two looks, and no wait for a processor looks like it: one of them was set.
