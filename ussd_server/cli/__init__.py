@@ -36,7 +36,7 @@ _MODULES = {
     ".money.providers": ("callbacks", "providers"),
     ".money.reconcile": ("reconcile",),
     ".money.recover": ("recover",),
-    ".money.report": ("day", "months", "report"),
+    ".money.report": ("day", "report"),
     ".money.settlements": ("settlements",),
     ".money.transactions": ("transactions",),
     ".phone.dial": ("dial",),

@@ -22,6 +22,7 @@ from ussd_server.database.unit_of_work import for_update, skip_locked, unit_of_w
 from ussd_server.models.payouts import Payout
 from ussd_server.models.sending import Delivery, Mail, Sms
 from ussd_server.models.transactions import Transaction
+from ussd_server.wire import columns_of
 
 _LEASED = (Transaction, Payout, Delivery, Mail, Sms)
 
@@ -53,7 +54,7 @@ class Leases:
             lease = {"leased_until": self._clock.now() + timedelta(seconds=seconds), "lease_token": self.new_token()}
             rows.model.update(lease).where(rows.model.id.in_([row.id for row in claimed])).execute()
         for row in claimed:
-            row.__data__ |= lease
+            columns_of(row).update(lease)
         return claimed
 
     def end_all(self, worker_id: str) -> int:

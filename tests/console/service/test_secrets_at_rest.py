@@ -1,4 +1,4 @@
-"""Secrets that people, programs and the service use are in no backup, archive, span, log or page of the console."""
+"""Secrets that people, programs and the service use are in no backup, span, log or page of the console."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ from tests.support.program import Program
 from tests.support.shop import CODE, PHONE, Shop, shop_document
 from tests.support.span_collector import collecting_spans
 from ussd_server.bootstrap import Services
-from ussd_server.services.operations.months import export_month
 from ussd_server.settings import Settings
 from ussd_server.spans import end_export
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
-_DAY_SECONDS = 86_400
 _PIN = "830517"
 _TRACE = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 # Part of everything that is planted: by callers, by servers that reply, and by subscribers.
@@ -61,7 +59,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
         yield receiver
 
 
-def test_no_secret_is_in_a_backup_an_archive_a_span_a_log_or_the_console(
+def test_no_secret_is_in_a_backup_a_span_a_log_or_the_console(
     services: Services,
     settings: Settings,
     app: Flask,
@@ -74,8 +72,6 @@ def test_no_secret_is_in_a_backup_an_archive_a_span_a_log_or_the_console(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, "ussd_server")
-    clock.advance((32 - clock.now().day) * _DAY_SECONDS)
-    month = f"{clock.now():%Y-%m}"
     client = ExampleClient(services)
     owner = ConsoleVisitor(app.test_client())
     owner.sign_in(client.email())
@@ -89,11 +85,8 @@ def test_no_secret_is_in_a_backup_an_archive_a_span_a_log_or_the_console(
     services.runtime.request_recorder.write()
     first = operator("first")
     seen = [owner.get(page).text for page in _PAGES] + [first.get("/operator/mails").text]
-    clock.advance(35 * _DAY_SECONDS)
-    export_month(month, tmp_path, clock.now(), lambda _: None)
     places = {
         "the backup": backup(settings, tmp_path / "backup.db"),
-        "the archive": "".join(file.read_text() for file in (tmp_path / month).iterdir()),
         "spans": "".join(call.body.decode("latin-1") for call in collector.calls),
         "the log": caplog.text,
         "the console": "".join(seen),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from operator import le
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -78,7 +80,7 @@ def world(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("seconds", [600, -600, 3, -3, 0.5, 86_400 * 365, -86_400 * 365])
+@pytest.mark.parametrize("seconds", [600, -600, 3, -3, 1.1, 86_400 * 365, -86_400 * 365])
 def test_a_database_clock_that_is_set_moves_no_process_and_all_agree(world: World, seconds: float) -> None:
     Process(world), Process(world)
     world.go_on(10)
@@ -95,10 +97,81 @@ def test_a_database_clock_that_is_set_moves_no_process_and_all_agree(world: Worl
     assert abs(world.times()[-1]) < 0.3
 
 
+@pytest.mark.parametrize("seconds", [0.9, 0.2, -0.2, -0.9])
+def test_less_than_a_second_is_followed_slowly_by_all_processes_together(world: World, seconds: float) -> None:
+    Process(world), Process(world)
+    world.go_on(10)
+    world.set_database_clock(seconds)
+    last = world.processes[0].clock.now()
+    for _ in range(20):
+        world.go_on()
+        now = world.processes[0].clock.now()
+        assert 0.9 <= (now - last).total_seconds() <= 1.1
+        last = now
+        assert abs(world.times()[0] - world.times()[1]) < 0.1
+    assert world.times() == pytest.approx([seconds, seconds], abs=0.02)
+    assert ServiceClock.get().ahead_ms == 0
+
+
+def test_a_wait_for_a_processor_is_taken_for_no_jump_and_sets_no_clock_off(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    waits = Random(7)
+    real = operations.read_service_clock
+
+    def after_a_wait() -> operations.ClockReading:
+        is_busy = waits.random() < 0.6
+        world.passed += waits.uniform(0, 0.4) if is_busy else 0.001
+        world.set_database_clock(0)
+        reading = real()
+        world.passed += waits.uniform(0, 0.4) if is_busy else 0.001
+        return reading
+
+    monkeypatch.setattr("ussd_server.services.operations.timekeeper.read_service_clock", after_a_wait)
+    Process(world), Process(world)
+    last = [each.clock.now() for each in world.processes]
+    assert world.times() == pytest.approx([0, 0], abs=0.01)
+    for _ in range(200):
+        world.go_on()
+        now = [each.clock.now() for each in world.processes]
+        assert all(map(le, last, now))
+        assert world.times() == pytest.approx([0, 0], abs=0.01)
+        last = now
+    assert ServiceClock.get().ahead_ms == 0
+    assert caplog.messages == []
+
+
+def test_a_process_that_only_has_slow_readings_errs_by_no_more_than_half_of_the_fastest(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real, before = operations.read_service_clock, iter([0.4, 0.3, 0.0, 0.3, 0.4])
+
+    def slowly() -> operations.ClockReading:
+        wait = next(before, 0.0)
+        world.passed += wait
+        world.set_database_clock(0)
+        reading = real()
+        world.passed += 0.4 - wait
+        return reading
+
+    monkeypatch.setattr("ussd_server.services.operations.timekeeper.read_service_clock", slowly)
+    process = Process(world)
+    process.clock.now()
+    assert world.times() == pytest.approx([0], abs=0.201)
+    monkeypatch.setattr("ussd_server.services.operations.timekeeper.read_service_clock", real)
+    last = process.clock.now()
+    for _ in range(6):
+        world.go_on()
+        assert process.clock.now() >= last
+        last = process.clock.now()
+    assert world.times() == pytest.approx([0], abs=0.01)
+    assert caplog.messages == []
+
+
 def test_a_process_that_is_held_up_after_its_reading_takes_that_for_no_jump(world: World) -> None:
     process = Process(world)
     world.go_on(2)
-    pauses = iter([0.0, 0.2])
+    pauses = iter([0.0, 2.0])
 
     def then_held_up() -> float:
         now = world.passed
@@ -108,6 +181,7 @@ def test_a_process_that_is_held_up_after_its_reading_takes_that_for_no_jump(worl
     world.set_database_clock(0)
     Timekeeper(process.clock, then_held_up, world.sleep).look()
     assert world.times() == pytest.approx([0.0], abs=0.01)
+    assert ServiceClock.get().ahead_ms == 0
 
 
 def test_a_difference_is_made_up_little_by_little_until_nothing_is_left(world: World) -> None:
@@ -175,8 +249,8 @@ def test_a_difference_that_grew_while_the_database_was_away_is_slewed(world: Wor
     world.set_database_clock(0)
     process.timekeeper.look()
     assert ServiceClock.get().decided_at == before
-    world.go_on(2)
-    assert world.times() == pytest.approx([0.24], abs=0.05)
+    world.go_on(6)
+    assert world.times() == pytest.approx([0.28], abs=0.05)
 
 
 def test_a_correction_ends_when_it_is_made_also_while_the_database_is_away(world: World) -> None:

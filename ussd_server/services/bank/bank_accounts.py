@@ -18,7 +18,7 @@ from ussd_server.services.operator_names import require_name
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import view_of_row
+from ussd_server.wire import columns_of, view_of_row
 
 _LONGEST_PART = 100
 _MOST_CENTS = 10**15
@@ -84,7 +84,7 @@ class BankAccountService:
                 confirmed = {"confirmed_by": by, "confirmed_at": now}
                 with signed_change(self._vault, BankAccount, row.client_id):
                     BankAccount.update(**confirmed).where(BankAccount.client_id == row.client_id).execute()
-                shown = _shown(row.__data__)
+                shown = _shown(columns_of(row))
                 write_audit_event(
                     "bank_account.confirmed", context, now, client_id=row.client_id, reason=shown, decided_by=by
                 )

@@ -43,6 +43,7 @@ from ussd_server.services.transactions.messages import (
 from ussd_server.services.transactions.refunds import left_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt
+from ussd_server.wire import columns_of
 
 log = Logger(__name__)
 
@@ -148,7 +149,7 @@ def lock_receipts(issuer: str, written: Iterable[str]) -> None:
 
 def update_claim(claim: ReceiptClaim, **columns: str) -> None:
     """Set the transaction or the incoming payment of a locked claim."""
-    claim.__data__ |= columns
+    columns_of(claim).update(columns)
     ReceiptClaim.update(**columns).where(
         ReceiptClaim.issuer == claim.issuer, ReceiptClaim.receipt == claim.receipt
     ).execute()

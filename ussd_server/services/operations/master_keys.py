@@ -23,6 +23,7 @@ from ussd_server.services.reconciliation.days.proofs import DayProofs
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import SignatureService
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import columns_of
 
 Renew = Callable[[Any], dict[str, Any]]
 """Returns the columns of a row's secrets or digests under the newest keys."""
@@ -93,7 +94,7 @@ class MasterKeyService:
 
     def _encrypted_again(self, row: Any) -> dict[str, Any]:
         """The encrypted columns of a row, under the newest key. They are bound to its client, if it has one."""
-        bound_to = (row.__data__.get("client_id") or "", row.id)
+        bound_to = (columns_of(row).get("client_id") or "", row.id)
         return {
             name: self._vault.encrypt(self._vault.decrypt(encrypted, *bound_to), *bound_to)
             for name, encrypted in _encrypted(row)
@@ -118,7 +119,7 @@ def _needs_no_renewal(renewed: Renew, row: Any) -> bool:
 
 def _encrypted(row: Any) -> list[tuple[str, bytes]]:
     """The names and values of the encrypted columns of a row, without nulls."""
-    return [(name, value) for name, value in row.__data__.items() if name.endswith("_sealed") and value is not None]
+    return [(name, value) for name, value in columns_of(row).items() if name.endswith("_sealed") and value is not None]
 
 
 def _in_batches(table: Any, batch: int, rekeyed: Renew) -> int:

@@ -18,6 +18,7 @@ from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, Appr
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import people_behind, present_role
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import columns_of
 
 log = Logger(__name__)
 
@@ -103,7 +104,7 @@ class ApprovalRuleService:
             updated_at=now,
         )
         row.digest = self._digests.of_rules(row)
-        ApprovalRules.put({"id": row.id}, {name: value for name, value in row.__data__.items() if name != "id"})
+        ApprovalRules.put({"id": row.id}, {name: value for name, value in columns_of(row).items() if name != "id"})
         return now
 
 

@@ -33,6 +33,7 @@ from ussd_server.services.transactions.history import (
 )
 from ussd_server.services.transactions.makers import maker_of
 from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
+from ussd_server.wire import columns_of
 
 _ROWS_AT_ONCE = 500
 _CHECKED_TOGETHER = 20
@@ -157,7 +158,7 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
     provider_call = orjson.dumps(detail).decode()
     changes, events = [], []
     for row in rows:
-        row.__data__ |= cancelled
+        columns_of(row).update(cancelled)
         sequence, last_id = last_events[row.id]
         change, event = rows_of_change(
             row.client_id, view_of(row, maker_of(row)), Source.SUBMIT, last_steps[row.id] + 1, sequence + 1, last_id

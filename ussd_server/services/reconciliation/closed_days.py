@@ -35,7 +35,7 @@ from ussd_server.services.reconciliation.messages import (
 from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, bounds_of_day, new_id, written_amount
-from ussd_server.wire import view_of_row
+from ussd_server.wire import columns_of, view_of_row
 
 _DAYS_LISTED = 31
 
@@ -137,7 +137,7 @@ class DayService:
     def _keep(self, row: ClosedDay, covered: Coverage | None, bridge: DayBridge, context: RequestContext) -> None:
         try:
             with unit_of_work():
-                ClosedDay.insert(row.__data__).execute()
+                ClosedDay.insert(columns_of(row)).execute()
         except IntegrityError:
             raise _refusal("The day is closed already") from None
         DayProofs(self._vault).write(new_id(row.closed_at), row, covered, bridge)

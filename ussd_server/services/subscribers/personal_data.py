@@ -29,6 +29,7 @@ from ussd_server.services.subscribers.pins import subscriber_number
 from ussd_server.services.ussd.endings import remove_events, remove_sessions
 from ussd_server.services.ussd.messages import SessionStatus
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import columns_of
 
 WHY_KEPT = (
     "Records of payments and the audit trail are kept: the laws on payments, taxes and money laundering oblige the "
@@ -171,4 +172,4 @@ def _of_any_client(table: Any) -> Any:
 
 
 def _shown(row: Any) -> dict[str, Any]:
-    return {name: value for name, value in row.__data__.items() if name not in _NOT_EXPORTED and value is not None}
+    return {name: value for name, value in columns_of(row).items() if name not in _NOT_EXPORTED and value is not None}

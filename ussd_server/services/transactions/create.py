@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 from peewee import IntegrityError, Query
 
-from ussd_server.database.tables import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param, row_of
 from ussd_server.database.unit_of_work import GroupCommit, database
 from ussd_server.logs import Logger, current_traceparent
 from ussd_server.models.operations import ReferenceKey, kept_check_value
@@ -193,8 +193,7 @@ class TransactionCreator:
         now, columns = self._clock.now(), plan.columns
         provider_reference = self.references.of_request(identity) if columns.get("provider") else None
         terms = self.fees.find(identity.client_id, identity.type)
-        row = Transaction(__no_default__=True)
-        row.__data__ |= {
+        values = {
             "id": new_id(now),
             "client_id": identity.client_id,
             "type": identity.type,
@@ -217,7 +216,8 @@ class TransactionCreator:
             "provider_reference": provider_reference,
             "traceparent": current_traceparent(),
             "origin": Origin.USSD if identity.session_id else Origin.CLIENT,
-        } | columns
+        }
+        row = row_of(Transaction, values | columns)
         legs: Sequence[Leg] = ()
         if plan.holds:
             legs = legs_of(row, "hold", *plan.holds)

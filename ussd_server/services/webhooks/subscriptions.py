@@ -22,7 +22,7 @@ from ussd_server.services.webhooks import messages
 from ussd_server.services.webhooks.events import event_views, no_such_type, write_event
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id
-from ussd_server.wire import DeletionResult, Page, view_of_row, writer
+from ussd_server.wire import DeletionResult, Page, columns_of, view_of_row, writer
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20
 
@@ -198,7 +198,7 @@ def locked_callbacks_row(vault: Vault, client_id: str, now: datetime) -> Webhook
     of_client = Webhook.select().where(Webhook.client_id == client_id, Webhook.url.is_null())
     if not of_client.exists():
         fresh = new_webhook(vault, client_id, None, None, new_webhook_secret(), now)
-        Webhook.insert(fresh.__data__).on_conflict_ignore().execute()
+        Webhook.insert(columns_of(fresh)).on_conflict_ignore().execute()
     (row,) = for_update(of_client)
     assert isinstance(row, Webhook)
     return row

@@ -17,6 +17,7 @@ from ussd_server.security.key_ring import Vault
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import is_audit_day_signed, sign_audit_day
 from ussd_server.values import iso_milliseconds, new_id_floor
+from ussd_server.wire import columns_of
 
 OTHER_PAST = "does not have the payments of a past day, or their histories, as they were when that day was over"
 OTHER_TRAIL = "does not have the audit events as they were when that day was over"
@@ -57,7 +58,7 @@ class HistoryDigests:
             )
             row.digest = self._vault.keyed_digest(_content(row))
             with unit_of_work():
-                HistoryDigest.insert(row.__data__).on_conflict_ignore().execute()
+                HistoryDigest.insert(columns_of(row)).on_conflict_ignore().execute()
                 sign_audit_day(self._vault, start)
             start, written = start + _DAY, written + 1
         return written

@@ -13,6 +13,7 @@ from ussd_server.security.key_ring import Vault
 from ussd_server.services.reconciliation.days.bridge import DayBridge, bridge_of
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.values import iso_milliseconds
+from ussd_server.wire import columns_of
 
 OTHER_BOOKS = "does not have the payments, lines and differences, or the sums and the bridge, that it was closed with"
 OTHER_PROOF = "differs from what its operators signed, or has a proof that was changed"
@@ -76,7 +77,7 @@ def _closed_day(row: DayProof) -> ClosedDay:
 
 def _signed(row: DayProof, closed: ClosedDay) -> bytes:
     """The content of the digest: all of the closed day and of its proof."""
-    values = [closed.__data__, {name: value for name, value in row.__data__.items() if name != "digest"}]
+    values = [columns_of(closed), {name: value for name, value in columns_of(row).items() if name != "digest"}]
     signed = [[(name, _plain(each[name])) for name in sorted(each)] for each in values]
     return b"closed day\0" + orjson.dumps(signed)
 
