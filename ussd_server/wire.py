@@ -144,9 +144,10 @@ def keys_of(view: Any) -> tuple[str, ...]:
     return tuple(field.key for field in _fields(view))
 
 
-def fields_with(message: Any, mark: type) -> tuple[str, ...]:
-    """Return the names of a message's fields that are `Annotated` with a mark, such as `Undigested()`."""
-    return tuple(name for name, hint in get_type_hints(message, include_extras=True).items() if marks_of(hint, mark))
+def fields_without(message: Any, *marks: type) -> tuple[str, ...]:
+    """Return the names of a message's fields that are `Annotated` with none of these marks."""
+    hints = get_type_hints(message, include_extras=True)
+    return tuple(name for name, hint in hints.items() if not any(marks_of(hint, mark) for mark in marks))
 
 
 def marks_of(hint: Any, kind: type[_Mark]) -> list[_Mark]:

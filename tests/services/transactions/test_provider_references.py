@@ -64,10 +64,3 @@ def test_no_payment_is_created_with_another_reference_key_than_before(services: 
             assert refused.value.code is Code.SERVICE_UNAVAILABLE
     finally:
         other.close()
-
-
-def test_a_request_keeps_the_digest_that_earlier_versions_stored(services: Services) -> None:
-    # A client may repeat a request after an upgrade, and another digest would refuse it.
-    made = services.transactions.create(request(reference="r1"), a_client())
-    stored = Transaction.get_by_id(made.transaction.transaction_id)
-    assert stored.request_digest == "49014b6ad5c3793b84222c4f711ec063d11b305bb5092f181db0b559b41cbc8c"

@@ -23,6 +23,7 @@ from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.payouts import approval, withdrawals
 from ussd_server.services.processing import outcomes, processor
 from ussd_server.services.processing.processor import PaymentProcessor
+from ussd_server.services.processing.provider_answers import AnsweredCall, apply_to_row
 from ussd_server.services.reconciliation import closed_days
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.transactions.create import ProviderReferences, TransactionCreator
@@ -45,10 +46,9 @@ def _answers_read_as(outcome: Outcome, answer: ProviderAnswer) -> Plant:
     """One kind of answer of the provider is taken for another."""
 
     def plant() -> Any:
-        apply_to_row = processor.apply_to_row
-
-        def read_wrong(row: Any, schedule: Any, given: ProviderAnswer, *rest: Any) -> None:
-            apply_to_row(row, schedule, answer if given.outcome is outcome else given, *rest)
+        def read_wrong(row: Any, call: AnsweredCall, receipts: Any) -> None:
+            is_meant = call.answer.outcome is outcome
+            apply_to_row(row, replace(call, answer=answer) if is_meant else call, receipts)
 
         return patch.object(processor, "apply_to_row", read_wrong)
 

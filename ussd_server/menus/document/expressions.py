@@ -25,6 +25,7 @@ _MISWRITTEN = (("=<", "<="), ("=>", ">="), ("&&", "and"), (_ONE_SIGN, "=="))
 Scope = Mapping[str, Any]  # "vars" and "session" hold mappings, "item" a mapping or a plain value
 Bounded = TypeVar("Bounded")
 Evaluate = Callable[[Scope], Any]
+_Part = Callable[[ast.expr], Evaluate]  # compiles a part of the part that is being compiled
 
 
 class ExpressionError(ValueError):
@@ -96,24 +97,14 @@ def compile_expression(source: str) -> Expression:
 def compared_with(source: str, name: Name) -> frozenset[Name] | None:
     """Return the names that an expression compares a name with, by `==` and `!=`; None when it does more with it."""
     tree = ast.parse(_RESERVED.sub(rf"\g<0>{_MARK}", source.strip()), mode="eval")
-    others: set[Name] = set()
-    compared = 0
+    compared = list[Name]()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq) and len(node.ops) == 1:
-            sides = [_attribute(node.left), _attribute(node.comparators[0])]
-            if name in sides and None not in sides:
-                compared += sides.count(name)
-                others |= {side for side in sides if side is not None}
-    read = sum(_attribute(node) == name for node in ast.walk(tree))
-    return frozenset(others - {name}) if read == compared else None
-
-
-def _attribute(node: ast.AST) -> Name | None:
-    """Return the name that a part of an expression reads, None for any other part."""
-    match node:
-        case ast.Attribute(value=ast.Name(id=scope), attr=attribute):
-            return Name(scope, attribute.removesuffix(_MARK))
-    return None
+        match node:
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+                sides = [side for side in (_name_of(left), _name_of(right)) if side is not None]
+                compared += sides if name in sides and len(sides) == 2 else []
+    reads = sum(_name_of(node) == name for node in ast.walk(tree))
+    return frozenset(compared) - {name} if reads == compared.count(name) else None
 
 
 def _meant(source: str) -> str:
@@ -128,50 +119,40 @@ def constant(value: Any) -> Expression:
 
 
 def _build(node: ast.expr, depth: int, names: set[Name]) -> Evaluate:
+    """Compile a part of an expression, and add the names that it reads to `names`."""
     if depth > MAX_DEPTH:
         raise ExpressionError(f"the expression is nested deeper than {MAX_DEPTH} levels; move a part into a `set` node")
+    name = _name_of(node)
+    if name is not None:
+        names.add(name)
+        return name.look_up
+    try:
+        return _BUILDERS[type(node)](node, lambda part: _build(part, depth + 1, names))
+    except KeyError:  # no table has this kind of part, this operator or this function
+        raise ExpressionError(
+            f"`{ast.unparse(node)}` is not allowed; use comparisons, and, or, not, + - * / %, "
+            "len int str lower, vars.x, session.x, subscriber.has_pin, provider.x.available and constants"
+        ) from None
 
-    def part(child: ast.expr) -> Evaluate:
-        return _build(child, depth + 1, names)
 
+def _name_of(node: ast.AST) -> Name | None:
+    """Return the name that a part of an expression reads, None for a part that is no name."""
     match node:
-        case ast.Constant(value=value) if value is None or isinstance(value, bool | int | float | str):
-            return _constant(value.replace(_MARK, "") if isinstance(value, str) else value)
         case ast.Name(id="item"):
-            return _name(Name("item", ""), names)
+            return Name("item", "")
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="provider"), attr=provider), attr=fact):
-            return _name(Name("provider", f"{provider}.{fact}"), names)
+            return Name("provider", f"{provider}.{fact}")
         case ast.Attribute(value=ast.Name(id="subscriber"), attr=fact):
-            return _name(Name("subscriber", fact), names)
+            return Name("subscriber", fact)
         case ast.Attribute(value=ast.Name(id=scope), attr=attribute) if scope in SCOPES and attribute[0] != "_":
-            return _name(Name(scope, attribute.removesuffix(_MARK)), names)
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            parts = [part(element) for element in elements]
-            return lambda scope: [evaluate(scope) for evaluate in parts]
-        case ast.BoolOp(op=op, values=values):
-            parts = [part(value) for value in values]
-            decide = all if isinstance(op, ast.And) else any
-            return lambda scope: decide(evaluate(scope) for evaluate in parts)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            denied = part(operand)
-            return lambda scope: not denied(scope)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            negated = part(operand)
-            return lambda scope: -_number(negated(scope))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            return _arithmetic(_ARITHMETIC[type(op)], part(left), part(right))
-        case ast.Compare(left=left, ops=ops, comparators=comparators) if all(type(op) in _COMPARISONS for op in ops):
-            return _comparison([_COMPARISONS[type(op)] for op in ops], [part(side) for side in (left, *comparators)])
-        case ast.Call(func=ast.Name(id=called), args=[argument], keywords=[]) if called in _FUNCTIONS:
-            function, argued = _FUNCTIONS[called], part(argument)
-            return lambda scope: _bounded(function(argued(scope)))
-    raise ExpressionError(
-        f"`{ast.unparse(node)}` is not allowed; use comparisons, and, or, not, + - * / %, "
-        "len int str lower, vars.x, session.x, subscriber.has_pin, provider.x.available and constants"
-    )
+            return Name(scope, attribute.removesuffix(_MARK))
+    return None
 
 
-def _constant(value: Any) -> Evaluate:
+def _constant(node: ast.Constant, _: _Part) -> Evaluate:
+    if not isinstance(node.value, bool | int | float | str | None):
+        raise KeyError
+    value = node.value.replace(_MARK, "") if isinstance(node.value, str) else node.value
     try:
         _bounded(value)
     except NoValueError:
@@ -179,12 +160,26 @@ def _constant(value: Any) -> Evaluate:
     return lambda _: value
 
 
-def _name(name: Name, names: set[Name]) -> Evaluate:
-    names.add(name)
-    return name.look_up
+def _list(node: ast.List | ast.Tuple, part: _Part) -> Evaluate:
+    elements = [part(element) for element in node.elts]
+    return lambda scope: [evaluate(scope) for evaluate in elements]
 
 
-def _arithmetic(operate: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:
+def _and_or(node: ast.BoolOp, part: _Part) -> Evaluate:
+    parts = [part(value) for value in node.values]
+    decide = all if isinstance(node.op, ast.And) else any
+    return lambda scope: decide(evaluate(scope) for evaluate in parts)
+
+
+def _not_or_minus(node: ast.UnaryOp, part: _Part) -> Evaluate:
+    operate, operand = _SIGNS[type(node.op)], part(node.operand)
+    return lambda scope: operate(operand(scope))
+
+
+def _arithmetic(node: ast.BinOp, part: _Part) -> Evaluate:
+    operate = _ARITHMETIC[type(node.op)]
+    left, right = part(node.left), part(node.right)
+
     def evaluate(scope: Scope) -> Any:
         first, second = left(scope), right(scope)
         if operate is operator.add and isinstance(first, str) and isinstance(second, str):
@@ -197,7 +192,10 @@ def _arithmetic(operate: Callable[[Any, Any], Any], left: Evaluate, right: Evalu
     return evaluate
 
 
-def _comparison(operators: list[Callable[[Any, Any], bool]], sides: list[Evaluate]) -> Evaluate:
+def _comparison(node: ast.Compare, part: _Part) -> Evaluate:
+    operators = [_COMPARISONS[type(each)] for each in node.ops]
+    sides = [part(side) for side in (node.left, *node.comparators)]
+
     def evaluate(scope: Scope) -> bool:
         left = sides[0](scope)
         for compare, side in zip(operators, sides[1:], strict=True):
@@ -211,6 +209,13 @@ def _comparison(operators: list[Callable[[Any, Any], bool]], sides: list[Evaluat
         return True
 
     return evaluate
+
+
+def _call(node: ast.Call, part: _Part) -> Evaluate:
+    if not isinstance(node.func, ast.Name) or len(node.args) != 1 or node.keywords:
+        raise KeyError
+    function, argument = _FUNCTIONS[node.func.id], part(node.args[0])
+    return lambda scope: _bounded(function(argument(scope)))
 
 
 def _number(value: Any) -> int | float:
@@ -255,10 +260,20 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _is_in(left: Any, right: Any) -> bool:
-    return left in right
-
-
+_BUILDERS: dict[type[ast.expr], Callable[[Any, _Part], Evaluate]] = {
+    ast.Constant: _constant,
+    ast.List: _list,
+    ast.Tuple: _list,
+    ast.BoolOp: _and_or,
+    ast.UnaryOp: _not_or_minus,
+    ast.BinOp: _arithmetic,
+    ast.Compare: _comparison,
+    ast.Call: _call,
+}
+_SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.Not: operator.not_,
+    ast.USub: lambda value: -_number(value),
+}
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -273,7 +288,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-    ast.In: _is_in,
+    ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
 }
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {

@@ -31,6 +31,7 @@ from ussd_server.services.processing.provider_answers import (
     SLOW_POLL_SECONDS,
     UNAVAILABLE_RETRY_SECONDS,
     UNREACHABLE_SECONDS,
+    AnsweredCall,
     apply_to_row,
     waits_since,
 )
@@ -215,7 +216,8 @@ class PaymentProcessor:
                     # A status query that was not sent says nothing about the payment. Nor does a request that was not
                     # sent, if another worker may have sent its own since.
                     answer = ProviderAnswer(Outcome.UNKNOWN)
-                apply_to_row(row, schedule, answer, source, called_at, now, detail, self._receipts)
+                call = AnsweredCall(answer, schedule, source, called_at, now, detail)
+                apply_to_row(row, call, self._receipts)
             else:
                 # Succeeded, or reversed since: nothing is left to query.
                 row.due_at = None

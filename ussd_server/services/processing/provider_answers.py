@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
@@ -23,60 +24,68 @@ SLOW_POLL_SECONDS = 3600
 _MOST_ASKS = 3
 
 
-def apply_to_row(
-    row: Transaction,
-    schedule: PollingSchedule,
-    answer: ProviderAnswer,
-    source: Source,
-    called_at: datetime,
-    now: datetime,
-    detail: ChangeDetail,
-    receipts: ReceiptWriter,
-) -> None:
-    """Apply an answer to a transaction that has not succeeded. Call inside a unit of work, with the row locked.
+@dataclass(frozen=True, slots=True)
+class AnsweredCall:
+    """A provider's answer to a call that began at `called_at` and is applied at `now`.
 
-    `called_at` is when the call that was answered began, `detail` what is known about it. The caller saves the row.
+    `source` is why the provider was called, `detail` what the payment's history says of the call.
     """
+
+    answer: ProviderAnswer
+    schedule: PollingSchedule
+    source: Source
+    called_at: datetime
+    now: datetime
+    detail: ChangeDetail
+
+    @property
+    def next_check_at(self) -> datetime:
+        """When the provider is queried once more, if this answer is a failure."""
+        return self.now + timedelta(seconds=self.schedule.late_check_after)
+
+
+def apply_to_row(row: Transaction, call: AnsweredCall, receipts: ReceiptWriter) -> None:
+    """Apply an answer to a transaction that has not succeeded. In a unit of work, with the row locked; saves no row."""
+    answer, now = call.answer, call.now
     match answer.outcome:
         case Outcome.SUCCEEDED if answer.amount_cents not in (None, row.amount_cents):
             assert answer.amount_cents is not None
             row.due_at = None
             outcomes.open_review(row, outcomes.REVIEW_AMOUNT.format(written_amount(answer.amount_cents)), now)
         case Outcome.SUCCEEDED:
-            way = WayIn.CALLBACK if source is Source.CALLBACK else WayIn.ENQUIRY
-            outcomes.succeed(row, source, now, receipts, detail, way)
+            way = WayIn.CALLBACK if call.source is Source.CALLBACK else WayIn.ENQUIRY
+            outcomes.succeed(row, call.source, now, receipts, call.detail, way)
         case _ if row.status == TransactionStatus.FAILED:
             # An answer to an earlier call proves nothing about a failure that was reported later.
-            if called_at > row.completed_at:
-                _apply_after_failure(row, schedule, answer.outcome, now)
+            if call.called_at > row.completed_at:
+                _apply_after_failure(row, call.schedule, answer.outcome, now)
         case _ if answer.is_about_another or answer.amount_cents not in (None, row.amount_cents):
             # The database lost this payment, and it was created again with another content.
-            _wait_on(row, TransactionStatus.AMBIGUOUS, schedule, source, now, detail)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, call)
             row.due_at = None
             outcomes.open_review(row, outcomes.REVIEW_ANOTHER, now)
         case Outcome.FAILED:
             assert answer.failure is not None
-            next_check_at = now + timedelta(seconds=schedule.late_check_after)
-            outcomes.fail(row, answer.failure, source, now, detail, next_check_at)
+            outcomes.fail(row, answer.failure, call.source, now, call.detail, call.next_check_at)
         case Outcome.PENDING:
-            _wait_on(row, TransactionStatus.PENDING, schedule, source, now, detail)
+            _wait_on(row, TransactionStatus.PENDING, call)
         case Outcome.NOT_SENT if row.status == TransactionStatus.SUBMITTED:
-            _after_not_sent(row, schedule, source, now, detail)
+            _after_not_sent(row, call)
         case Outcome.NOT_SENT:
             # An earlier request may have left: query the status; in the end the payment goes to review.
             row.ask_attempts -= 1
-            _wait_on(row, TransactionStatus.AMBIGUOUS, schedule, source, now, detail)
-        case Outcome.NOT_FOUND if _is_lost(row, schedule, called_at):
+            _wait_on(row, TransactionStatus.AMBIGUOUS, call)
+        case Outcome.NOT_FOUND if _is_lost(row, call):
             # The provider never received it, so sending it again under the same reference cannot pay twice.
-            _wait_on(row, TransactionStatus.AMBIGUOUS, schedule, source, now, detail)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, call)
             if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
                 # Without `asked_at` the next step sends the request instead of a status query.
                 row.asked_at, row.due_at = None, now
         case Outcome.NOT_FOUND if row.status == TransactionStatus.PENDING:
             # A provider may not find a payment that it has just accepted.
-            _wait_on(row, TransactionStatus.PENDING, schedule, source, now, detail)
+            _wait_on(row, TransactionStatus.PENDING, call)
         case _:
-            _wait_on(row, TransactionStatus.AMBIGUOUS, schedule, source, now, detail)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, call)
 
 
 def waits_since(row: Transaction) -> datetime:
@@ -88,15 +97,9 @@ def waits_since(row: Transaction) -> datetime:
     return sent_at or row.created_at
 
 
-def _wait_on(
-    row: Transaction,
-    status: TransactionStatus,
-    schedule: PollingSchedule,
-    source: Source,
-    now: datetime,
-    detail: ChangeDetail,
-) -> None:
+def _wait_on(row: Transaction, status: TransactionStatus, call: AnsweredCall) -> None:
     """Query the status again when its schedule says; after `give_up_after` seconds an operator must review it."""
+    schedule, now = call.schedule, call.now
     is_silent_for_long = now - waits_since(row) > timedelta(seconds=schedule.give_up_after)
     # `checks` counts the call that was just answered, so it is 1 at least.
     delay = schedule.delays[min(row.checks, len(schedule.delays)) - 1]
@@ -106,25 +109,22 @@ def _wait_on(
     row.due_at = now + timedelta(seconds=delay * random.uniform(0.9, 1.1))  # noqa: S311
     if row.status != status:
         row.status = status
-        append_change(row, source, now, detail)
+        append_change(row, call.source, now, call.detail)
     if is_silent_for_long:
         outcomes.open_review(row, outcomes.REVIEW_SILENT, now)
 
 
-def _after_not_sent(
-    row: Transaction, schedule: PollingSchedule, source: Source, now: datetime, detail: ChangeDetail
-) -> None:
+def _after_not_sent(row: Transaction, call: AnsweredCall) -> None:
     """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS. A row of a payout waits in its queue."""
     row.asked_at = None
     row.ask_attempts -= 1
     if row.payout_id is not None:
         row.due_at = QUEUED_UNTIL
-    elif now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
+    elif call.now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
         # If the database lost this payment once, it may have been sent under the same reference: query it.
-        next_check_at = now + timedelta(seconds=schedule.late_check_after)
-        outcomes.fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now, detail, next_check_at)
+        outcomes.fail(row, FailureCode.PROVIDER_UNAVAILABLE, call.source, call.now, call.detail, call.next_check_at)
     else:
-        row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
+        row.due_at = call.now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
 
 
 def _apply_after_failure(row: Transaction, schedule: PollingSchedule, outcome: Outcome, now: datetime) -> None:
@@ -143,7 +143,8 @@ def _apply_after_failure(row: Transaction, schedule: PollingSchedule, outcome: O
         outcomes.close_review(row, outcomes.REVIEW_RETRACTED, now)
 
 
-def _is_lost(row: Transaction, schedule: PollingSchedule, called_at: datetime) -> bool:
+def _is_lost(row: Transaction, call: AnsweredCall) -> bool:
     """Whether the provider still did not know the payment so long after the request that it never got it."""
     asked_at: datetime | None = row.asked_at
-    return asked_at is not None and called_at - asked_at >= timedelta(seconds=schedule.not_found_means_lost_after)
+    lost_after = timedelta(seconds=call.schedule.not_found_means_lost_after)
+    return asked_at is not None and call.called_at - asked_at >= lost_after

@@ -105,6 +105,10 @@ class Undigested:
     """Marks a field of a request that is no content: a repeat may have another value."""
 
 
+class NotCopied:
+    """Marks content that has no column of its name, or one that the service writes by itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreateTransaction:
     """Request for a collection, a disbursement or a transfer.
@@ -117,13 +121,13 @@ class CreateTransaction:
     `wait` holds the reply up to that many seconds (0 to 25) until the transaction is final.
     """
 
-    type: TransactionType
+    type: Annotated[TransactionType, NotCopied()]
     phone_number: str
-    amount_cents: int
-    reference: Annotated[str, REFERENCE]
-    currency: str = "UGX"
+    amount_cents: Annotated[int, NotCopied()]
+    reference: Annotated[str, REFERENCE, NotCopied()]
+    currency: Annotated[str, NotCopied()] = "UGX"
     to_phone_number: str | None = None
-    provider: str | None = None
+    provider: Annotated[str | None, NotCopied()] = None
     account: str = MAIN_ACCOUNT
     description: Annotated[str | None, "A description by the client.", DESCRIPTION] = None
     metadata: Annotated[dict[str, Any] | None, "A JSON object by the client; stored and returned.", Length(0, 4096)] = (

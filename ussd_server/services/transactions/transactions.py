@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from ussd_server.clock import attempts
@@ -33,6 +33,7 @@ from ussd_server.services.transactions.messages import (
     ListTransactions,
     MadeBy,
     MakerKind,
+    NotCopied,
     PayingMenu,
     TransactionHistory,
     TransactionType,
@@ -42,7 +43,7 @@ from ussd_server.services.transactions.messages import (
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt, is_id
-from ussd_server.wire import Page, fields_with
+from ussd_server.wire import Page, fields_without
 
 OPERATOR_REFUND = "operator-refund-"
 """Reserved prefix of references: refunds made by operators."""
@@ -58,11 +59,8 @@ INCOMING = "in/"
 
 _OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 _LOOK_AGAIN_SECONDS = 0.1
-_UNDIGESTED = fields_with(CreateTransaction, Undigested)
-_CONTENT = tuple(each.name for each in fields(CreateTransaction) if each.name not in _UNDIGESTED)
-# What is a column under the same name is copied, but for what the creator writes and the service chooses.
-_NOT_COPIED = ("type", "amount_cents", "currency", "reference", "provider")
-_COPIED = tuple(name for name in _CONTENT if name not in _NOT_COPIED)
+_CONTENT = fields_without(CreateTransaction, Undigested)
+_COPIED = fields_without(CreateTransaction, Undigested, NotCopied)
 _FILTERS = (
     Transaction.status,
     Transaction.type,
@@ -105,18 +103,22 @@ class TransactionService:
             sending = self._creator.gate.admit(way, context, request.menu)
         _refuse_contradictions(request)
         refuse_operators_reference(request.reference)
+        content = {name: getattr(request, name) for name in _CONTENT}
         # Without nulls, so that the digests that are stored stay true when an optional field is added.
-        content = {name: value for name in _CONTENT if (value := getattr(request, name)) is not None}
+        digest = digest_of({name: value for name, value in content.items() if value is not None})
+        if not request.provider:
+            # The service chooses it: a refusal does not name it as a difference.
+            del content["provider"]
         identity = RequestIdentity(
             context.client_id,
             request.type,
-            digest_of(content),
+            digest,
             request.reference,
             request.idempotency_key,
             request.session_id,
             request.confirmation,
             request.menu_step,
-            content={name: value for name, value in content.items() if name != "provider" or value},
+            content=content,
         )
         moves_at_once = request.type is TransactionType.TRANSFER
         has_receipt = moves_at_once and self._receipts.are_written(context.client_id, request.type)

@@ -94,96 +94,106 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
     `closed_at` is when the day is or was closed: earlier days that were closed by then have late changes, and what is
     given back later, or so shortly before that it may not be seen yet, still counts on the day.
     """
-    begin, end = bounds_of_day(day)
-    steps, content, theirs_cents = _Steps(), sha256(), 0
-    payments = _amounts_of(provider, begin, end, closed_at)
-    for name, cents in payments.items():
-        content.update(orjson.dumps((name, cents)))
-    paired: dict[str, Verdict] = {}
-    abroad: list[DayLine] = []
-    for line in lines_of(coverage.statement_ids, [day.isoformat()]):
-        content.update(line.written())
-        theirs_cents += line.cents
-        is_ours = line.is_pair and line.transaction_id in payments
-        if is_ours and (line.is_difference or line.transaction_id not in paired):
-            paired[line.transaction_id] = line.verdict
-        if line.is_pair and line.cents and not is_ours and not line.is_difference:
-            abroad.append(line)
-        else:
-            steps.add(line.verdict, -line.cents)
-    for name, verdict in paired.items():
-        steps.add(verdict, payments[name], count=0)
-    for line, ended_at in _with_their_ends(abroad):
-        steps.add(step_between(line.at, ended_at, begin, end), -line.cents)
-    unpaired = {name: cents for name, cents in payments.items() if name not in paired}
-    alone = _payments(unpaired, provider, begin, end, closed_at)
-    given_back = _given_back(provider, begin, end)
-    names = {each.id: each.id for each in alone} | {each.id: each.counted_id for each in given_back}
-    dated = _dates_of_lines(alone, names, day, coverage)
-    differences = _differences(coverage.statement_ids, begin, end, paired.keys() | dated.keys())
-    content.update(orjson.dumps([tuple(row) for row in differences]))
-    missing = []
-    for each, step, late_for in _steps_of(alone, provider, dated, differences, coverage, (begin, end), closed_at):
-        if step is None:
-            missing.append(each)
-        else:
-            steps.add(step, each.signed_cents, late_for=late_for)
-    late = [reversal for reversal in given_back if reversal.closed_day is not None]
-    for reversal in late:
-        content.update(orjson.dumps((reversal.id, -reversal.cents)))
-        steps.add(LATE_CHANGE, -reversal.cents, late_for=reversal.closed_day or "")
-    return DayBridge(
-        sum(payments.values()) - sum(reversal.cents for reversal in late),
-        theirs_cents,
-        steps.in_order(),
-        tuple(missing),
-        sum(row.ended_at is None for row in differences),
-        content.hexdigest(),
-    )
+    bridge = _Bridge(provider, day, coverage, closed_at)
+    paired, of_other_days = bridge.add_lines()
+    bridge.add_lines_of_other_days(of_other_days)
+    given_back = _given_back(provider, *bridge.bounds)
+    missing, open_count = bridge.add_payments_without_line(paired, given_back)
+    given_back_cents = bridge.add_given_back(given_back)
+    ours_cents = sum(bridge.ours.values()) - given_back_cents
+    steps, content = bridge.steps_in_order(), bridge.content.hexdigest()
+    return DayBridge(ours_cents, bridge.theirs_cents, steps, missing, open_count, content)
 
 
-class _Steps:
-    """The counts and amounts of the steps, by verdict and by the day that they change."""
+class _Bridge:
+    """A bridge while it is added up: each method adds the steps of one kind, and digests what they were made of.
 
-    def __init__(self) -> None:
+    `ours` are the signed cents of our payments of the day, by id. A line without our payment, or a payment without a
+    line, is the whole of a step; where both are there, a step is what is left between them.
+    """
+
+    def __init__(self, provider: str, day: date, coverage: Coverage, closed_at: datetime) -> None:
+        self._provider, self._day, self._coverage, self._closed_at = provider, day, coverage, closed_at
+        self.bounds = bounds_of_day(day)
+        self.ours, self.theirs_cents, self.content = _amounts_of(provider, *self.bounds, closed_at), 0, sha256()
         self._amounts: Counter[tuple[str, str]] = Counter()
         self._counts: Counter[tuple[str, str]] = Counter()
+        for payment in self.ours.items():
+            self.content.update(orjson.dumps(payment))
 
-    def add(self, step: str, cents: int, *, count: int = 1, late_for: str = "") -> None:
-        self._amounts[str(step), late_for] += cents
-        self._counts[str(step), late_for] += count
+    def add_lines(self) -> tuple[dict[str, Verdict], list[DayLine]]:
+        """The lines of the day by their verdicts, beside the payments of ours that they are about.
 
-    def in_order(self) -> tuple[BridgeStep, ...]:
+        Returns the verdicts of these payments; and the lines whose payments ended here on another day, not added yet.
+        """
+        paired, of_other_days = dict[str, Verdict](), list[DayLine]()
+        for line in lines_of(self._coverage.statement_ids, [self._day.isoformat()]):
+            self.content.update(line.written())
+            self.theirs_cents += line.cents
+            is_ours = line.is_pair and line.transaction_id in self.ours
+            if is_ours and (line.is_difference or line.transaction_id not in paired):
+                paired[line.transaction_id] = line.verdict
+            if line.is_pair and line.cents and not is_ours and not line.is_difference:
+                of_other_days.append(line)
+            else:
+                self._add(line.verdict, -line.cents)
+        for name, verdict in paired.items():
+            self._add(verdict, self.ours[name], count=0)
+        return paired, of_other_days
+
+    def add_lines_of_other_days(self, lines: Sequence[DayLine]) -> None:
+        """Lines of the day whose payments ended here on another day."""
+        for line, ended_at in _with_their_ends(lines):
+            self._add(step_between(line.at, ended_at, *self.bounds), -line.cents)
+
+    def add_payments_without_line(
+        self, paired: Mapping[str, Verdict], given_back: Sequence[_GivenBack]
+    ) -> tuple[tuple[DayPayment, ...], int]:
+        """Payments of ours that have no line on the day. Returns those that nothing explains, and the open reviews."""
+        unpaired = {name: cents for name, cents in self.ours.items() if name not in paired}
+        alone = _payments(unpaired, self._provider, *self.bounds, self._closed_at)
+        names = {each.id: each.id for each in alone} | {each.id: each.counted_id for each in given_back}
+        dated = _dates_of_lines(alone, names, self._day, self._coverage)
+        differences = _differences(self._coverage.statement_ids, *self.bounds, paired.keys() | dated.keys())
+        self.content.update(orjson.dumps([tuple(row) for row in differences]))
+        not_theirs = {row.transaction_id for row in differences if row.verdict == Verdict.NOT_THEIRS}
+        # A payment changes an earlier day, never its own: that one is closed by the time the bridge is computed again.
+        earlier = {each.began_on for each in alone if each.came_later} - {self._day.isoformat()}
+        closed = _closed_days(self._provider, earlier, self._closed_at)
+        missing = []
+        for each in alone:
+            if each.id in not_theirs:
+                self._add(Verdict.NOT_THEIRS, each.signed_cents)
+            elif each.came_later and each.began_on in closed:
+                self._add(LATE_CHANGE, each.signed_cents, late_for=each.began_on)
+            elif each.id in dated:
+                self._add(step_between(dated[each.id], each.completed_at, *self.bounds), each.signed_cents)
+            elif self._coverage.first_at <= each.began and each.latest <= self._coverage.last_at:
+                missing.append(each)
+            else:
+                # A payment that was under way at midnight may be in the neighbouring statement.
+                near = step_between(each.began, each.completed_at, *self.bounds)
+                self._add(OTHER_DAY if each.came_later else near, each.signed_cents)
+        return tuple(missing), sum(row.ended_at is None for row in differences)
+
+    def add_given_back(self, given_back: Sequence[_GivenBack]) -> int:
+        """Payers' payments that were given back on the day, after their own was closed. Returns their cents."""
+        late_cents = 0
+        for reversal in given_back:
+            if reversal.closed_day is not None:
+                self.content.update(orjson.dumps((reversal.id, -reversal.cents)))
+                self._add(LATE_CHANGE, -reversal.cents, late_for=reversal.closed_day)
+                late_cents += reversal.cents
+        return late_cents
+
+    def steps_in_order(self) -> tuple[BridgeStep, ...]:
         keys = sorted(self._counts, key=lambda key: (_ORDER.index(key[0]), key[1]))
         return tuple(BridgeStep(key[0], self._counts[key], self._amounts[key], key[1] or None) for key in keys)
 
-
-def _steps_of(
-    alone: Sequence[DayPayment],
-    provider: str,
-    dated: Mapping[str, datetime],
-    differences: Sequence[_DayDifference],
-    coverage: Coverage,
-    bounds: tuple[datetime, datetime],
-    closed_at: datetime,
-) -> Iterator[tuple[DayPayment, str | None, str]]:
-    """The step of each payment without a line on the day, None for one that is missing, and the day that it changes."""
-    not_theirs = {row.transaction_id for row in differences if row.verdict == Verdict.NOT_THEIRS}
-    # A payment changes an earlier day, never its own: that one is closed by the time the bridge is computed again.
-    earlier = {each.began_on for each in alone if each.came_later} - {kampala_day(bounds[0])}
-    closed = _closed_days(provider, earlier, closed_at)
-    for each in alone:
-        if each.id in not_theirs:
-            yield each, Verdict.NOT_THEIRS, ""
-        elif each.came_later and each.began_on in closed:
-            yield each, LATE_CHANGE, each.began_on
-        elif each.id in dated:
-            yield each, step_between(dated[each.id], each.completed_at, *bounds), ""
-        elif coverage.first_at <= each.began and each.latest <= coverage.last_at:
-            yield each, None, ""
-        else:
-            # A payment that was under way at midnight may be in the neighbouring statement.
-            yield each, OTHER_DAY if each.came_later else step_between(each.began, each.completed_at, *bounds), ""
+    def _add(self, step: str, cents: int, *, count: int = 1, late_for: str = "") -> None:
+        """Add to a step, which is a verdict and the day that it changes."""
+        self._amounts[str(step), late_for] += cents
+        self._counts[str(step), late_for] += count
 
 
 def step_between(dated: datetime, ended_at: datetime | None, *midnights: datetime) -> str:
