@@ -61,7 +61,7 @@ def written_day(figures: dict[str, Any]) -> str:
 
 
 def written(results: list[dict[str, Any]]) -> str:
-    """The report: sums, a table of faults by step, the moods of provider and receivers, and the planted bugs."""
+    """The report: sums of what happened, and the planted bugs."""
     of_bugs = {result["bug"]: result for result in results if result["bug"]}
     worlds = [result for result in results if not result["bug"]]
     lines, pairs, moments = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
@@ -85,16 +85,7 @@ def written(results: list[dict[str, Any]]) -> str:
             "",
             *_table(("what happened", "times"), _sums(lines, pairs, moments)),
             "",
-            "Faults by the step that was under way. "
             f"Kills struck at {len(killed)} of the {len(known)} points between two transactions or around a call.",
-            "",
-            *_table(
-                ("fault", *_STEPS), [(fault, *(_shown(pairs[fault, step]) for step in _STEPS)) for fault in _FAULTS]
-            ),
-            "",
-            "Moods of the provider, of the network on the way to it, and of webhook receivers.",
-            "",
-            *_table(("mood", "times"), _moods(pairs)),
             "",
             "Planted bugs, and the first seed that finds each.",
             "",
@@ -119,23 +110,11 @@ def _sums(lines: Counter[str], pairs: Counter[tuple[str, str]], moments: Counter
     ]
 
 
-def _moods(pairs: Counter[tuple[str, str]]) -> list[tuple[str, int]]:
-    moods = Counter[str]()
-    for (fault, _), count in pairs.items():
-        if ":" in fault:
-            moods[fault] += count
-    return sorted(moods.items())
-
-
 def _of_bug(name: str, result: dict[str, Any] | None) -> tuple[str, str, str]:
     found = result is not None and bool(result["violations"])
     rules = sorted({rule for rule, _ in result["violations"]}) if result else []
     seed = f"{result['seed']:,}" if result is not None and found else "not found"
     return BUGS[name][0], seed, ", ".join(f"`{rule}`" for rule in rules)
-
-
-def _shown(count: int) -> str:
-    return f"{count:,}" if count else "-"
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
