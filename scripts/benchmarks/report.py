@@ -13,19 +13,7 @@ from rich.table import Table
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES, DOCUMENT = _DOCS / "performance.json", _DOCS / "PERFORMANCE.md"
-TABLES = (
-    "calls",
-    "latencies",
-    "costs",
-    "peers",
-    "postings",
-    "pages",
-    "payouts",
-    "statements",
-    "exports",
-    "openings",
-    "smpp",
-)
+TABLES = ("calls", "latencies", "costs", "peers")
 _PLACE = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDTH_OF_FILES = 160
 
@@ -186,5 +174,7 @@ def _cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]
 def _written(value: Any) -> str:
     if isinstance(value, Mapping):
         digits = 0 if value["median"] >= 100 else 2
+        if value["least"] == value["greatest"]:
+            return "{median:,.{0}f}".format(digits, **value)
         return "{median:,.{0}f} ({least:,.{0}f} to {greatest:,.{0}f})".format(digits, **value)
     return "" if value is None else str(value)

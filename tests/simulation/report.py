@@ -33,31 +33,12 @@ def _replace(page: Path, text: str) -> None:
 
 
 def written_day(figures: dict[str, Any]) -> str:
-    """The report of a day: its figures, what the statement found, and the bridge of the closed day."""
-    closed, seconds = figures["closed"], figures["processor seconds"]
+    """The report of a day: its counts, the closed day's sums, and processor seconds."""
     counts = [(name, figure) for name, figure in figures.items() if isinstance(figure, int | float) and name != "seed"]
-    at_first, again = figures["statement"][0], figures["statement"][-1]
-    verdicts = [(f"`{name}`", at_first.get(name, 0), again.get(name, 0)) for name in at_first | again]
-    bridge = [(f"`{step['verdict']}`", step["count"], step["amount_cents"] // 100) for step in closed["bridge"]]
-    ends = [("our sum", "", closed["ours"] // 100), *bridge, ("their sum", "", closed["theirs"] // 100)]
-    return "\n".join(
-        [
-            *_table(("what", "number"), [*counts, ("violations of a rule", len(figures["violations"]))]),
-            "",
-            "Lines of the provider's statement, when the operators compared it and after they had worked it off.",
-            "",
-            *_table(("verdict", "at first", "afterwards"), verdicts),
-            "",
-            "The closed day, in shillings: our sum less the steps is their sum.",
-            "",
-            *_table(("step", "payments", "shillings"), ends),
-            "",
-            "Processor seconds.",
-            "",
-            *_table(("what", "seconds"), [(name, f"{each:,.1f}") for name, each in seconds.items()]),
-            "",
-        ]
-    )
+    sums = [(f"shillings of the closed day, {side}", figures["closed"][side] // 100) for side in ("ours", "theirs")]
+    seconds = [(f"processor seconds, {name}", f"{each:,.1f}") for name, each in figures["processor seconds"].items()]
+    rows = [*counts, *sums, *seconds, ("violations of a rule", len(figures["violations"]))]
+    return "\n".join([*_table(("what", "number"), rows), ""])
 
 
 def written(results: list[dict[str, Any]]) -> str:
