@@ -1,4 +1,4 @@
-# The image of web processes, workers and commands: docs/OPERATIONS.md, "In containers".
+# The image of web processes, workers and commands: docs/INSTALL.md.
 FROM python:3.11-slim-bookworm AS build
 # gunicorn's parser in C (the extra `fast`) comes as source.
 # hadolint ignore=DL3008

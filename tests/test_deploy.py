@@ -243,7 +243,8 @@ def test_production_installs_what_was_tested_and_each_file_by_its_hash() -> None
 
 
 def test_the_image_and_the_documented_installation_take_no_other_files() -> None:
-    for text in (REPOSITORY / "Dockerfile", REPOSITORY / "docs" / "OPERATIONS.md"):
+    pages = (REPOSITORY / "docs" / name for name in ("INSTALL.md", "OPERATIONS.md"))
+    for text in (REPOSITORY / "Dockerfile", *pages):
         installs = [line for line in text.read_text().splitlines() if "pip install" in line and "[serve]" not in line]
         assert installs
         assert all("--require-hashes" in line or "--no-deps --no-build-isolation" in line for line in installs), text

@@ -9,9 +9,9 @@ from enum import Enum
 class Code(Enum):
     """The closed set of error codes. The name is the public `error` code.
 
-    A value is the HTTP status, when a call is refused with the code, and what that is not to be confused with; the
-    table of docs/API.md is made from it. The first eight are fixed by the API document, the others by section 7 of the
-    wire contract.
+    A value is the HTTP status, when a call is refused with the code, and what that is not to be confused with;
+    docs/reference/ERROR_CODES.md is made from it. The first eight are fixed by the API document, the others by section
+    7 of the wire contract.
     """
 
     INVALID_CREDENTIALS = (

@@ -54,9 +54,7 @@ _REPORT = """
 |---|---:|---:|---:|
 {rows}
 
-{share:.0%} of the mutants that were tried died. These lived:
-
-{survivors}
+{share:.0%} of the mutants that were tried died. {survivors}
 
 """
 
@@ -84,12 +82,14 @@ def write_report(parts: Sequence[Part], sample: int | None, seed: int) -> None:
     total = tuple(map(sum, zip(*counts.values(), strict=True)))
     rows = [f"| {name} | {' | '.join(map(str, each))} |" for name, each in {**counts, "all": total}.items()]
     lived = [mutant for part in parts for mutant in part.lived]
-    listed = [f"- `{mutant.name}`: {REASONS.get(mutant.name, 'no test notices it yet.')}" for mutant in lived]
+    unexplained = [f"- `{mutant.name}`" for mutant in lived if mutant.name not in REASONS]
     report = _REPORT.format(
         arguments=" ".join([*counts, *([f"--sample {sample}"] if sample else []), f"--seed {seed} --report"]),
         rows="\n".join(rows),
         share=total[2] / total[1],
-        survivors="\n".join(listed) or "None.",
+        survivors="\n".join(["These live without a reason:\n", *unexplained])
+        if unexplained
+        else "Each of the others has a reason.",
     )
     page = _PAGE.read_text(encoding="utf-8")
     _PAGE.write_text(_PART.sub(lambda part: part[1] + report + part[2], page), encoding="utf-8")

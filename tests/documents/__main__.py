@@ -8,7 +8,7 @@ from tests.documents.error_codes import write_error_codes
 from tests.documents.examples import played_examples, write_examples
 from tests.documents.menus import write_menu_tables
 from tests.documents.provider_codes import write_provider_codes
-from tests.documents.webhooks import played_events
+from tests.documents.webhooks import played_events, write_event_types
 
 
 def main() -> None:
@@ -16,6 +16,7 @@ def main() -> None:
     write_commands()
     write_provider_codes()
     write_error_codes()
+    write_event_types()
     write_examples(played_examples() | {"webhooks": played_events()})
     write_files_of_the_api()
 

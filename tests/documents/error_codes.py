@@ -1,24 +1,43 @@
-"""Writes the table of error codes in docs/API.md, from `ussd_server/status.py`."""
+"""Writes docs/reference/ERROR_CODES.md: the errors of the API, and why payments fail."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from ussd_server.providers.failures import FAILURES
 from ussd_server.status import Code
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "API.md"
-_PLACE = re.compile(r"(?<=<!-- error codes -->\n).*?(?=<!-- end -->)", re.DOTALL)
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "ERROR_CODES.md"
+_HEAD = """# Error codes
+
+`scripts/document` writes this page from `ussd_server/status.py` and `ussd_server/providers/failures.py`.
+
+## Errors of requests
+
+`error` is one of these codes. The list is closed; messages are for people and may change.
+
+| code | status | when | not to be confused with |
+| --- | --- | --- | --- |
+"""
+_FAILURES = """
+## Failures of payments
+
+The codes of `failure.code` are the same for every provider ([PROVIDER_CODES.md](PROVIDER_CODES.md)). `retry` is `no`:
+another attempt fails as well; `new_attempt`: try again under a new `reference`; `after_user_action`: after the payer
+has done something, such as adding money; `wait`: try again later.
+
+| `failure.code` | what happened | `fault` | `retry` |
+| --- | --- | --- | --- |
+"""
 
 
-def with_error_codes(page: str) -> str:
-    """Return the page with its table of error codes made anew."""
-    rows = [f"| `{code.error}` | {code.http_status} | {code.when} | {code.neighbour} |" for code in Code]
-    head = ("| code | status | when | not to be confused with |", "|---|---|---|---|")
-    table = "\n".join(["", *head, *rows, "", ""])
-    return _PLACE.sub(lambda _: table, page)
+def written_page() -> str:
+    """Return the page."""
+    errors = [f"| `{code.error}` | {code.http_status} | {code.when} | {code.neighbour} |\n" for code in Code]
+    failures = [f"| `{code}` | {kind.message} | `{kind.fault}` | `{kind.retry}` |\n" for code, kind in FAILURES.items()]
+    return "".join([_HEAD, *errors, _FAILURES, *failures])
 
 
 def write_error_codes() -> None:
-    """Replace the table."""
-    PAGE.write_text(with_error_codes(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    """Replace the page."""
+    PAGE.write_text(written_page(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The examples of webhooks in the OpenAPI document: causes every type of event and records it."""
+"""The examples of webhooks in the OpenAPI document, by causing every type of event; and docs/reference/EVENTS.md."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from tests.conftest import MovableClock
@@ -25,6 +26,26 @@ from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.services.webhooks.events import payloads_of
 from ussd_server.services.webhooks.messages import EVENT_TYPES
 from ussd_server.values import iso_milliseconds
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "EVENTS.md"
+_HEAD = """# Types of events
+
+`scripts/document` writes this page from `ussd_server/services/webhooks/messages.py`. `/docs` of a running service shows
+the fields and an example of each type.
+
+| type | when |
+| --- | --- |
+"""
+
+
+def written_page() -> str:
+    """Return the page of the types of events."""
+    return _HEAD + "".join(f"| `{name}` | {when} |\n" for name, when in EVENT_TYPES.items())
+
+
+def write_event_types() -> None:
+    """Replace the page."""
+    PAGE.write_text(written_page(), encoding="utf-8")
 
 
 def played_events() -> dict[str, Any]:

@@ -33,35 +33,16 @@ def _replace(page: Path, text: str) -> None:
 
 
 def written_day(figures: dict[str, Any]) -> str:
-    """The report of a day: its figures, what the statement found, and the bridge of the closed day."""
-    closed, seconds = figures["closed"], figures["processor seconds"]
+    """The report of a day: its counts, the closed day's sums, and processor seconds."""
     counts = [(name, figure) for name, figure in figures.items() if isinstance(figure, int | float) and name != "seed"]
-    at_first, again = figures["statement"][0], figures["statement"][-1]
-    verdicts = [(f"`{name}`", at_first.get(name, 0), again.get(name, 0)) for name in at_first | again]
-    bridge = [(f"`{step['verdict']}`", step["count"], step["amount_cents"] // 100) for step in closed["bridge"]]
-    ends = [("our sum", "", closed["ours"] // 100), *bridge, ("their sum", "", closed["theirs"] // 100)]
-    return "\n".join(
-        [
-            *_table(("what", "number"), [*counts, ("violations of a rule", len(figures["violations"]))]),
-            "",
-            "Lines of the provider's statement, when the operators compared it and after they had worked it off.",
-            "",
-            *_table(("verdict", "at first", "afterwards"), verdicts),
-            "",
-            "The closed day, in shillings: our sum less the steps is their sum.",
-            "",
-            *_table(("step", "payments", "shillings"), ends),
-            "",
-            "Processor seconds.",
-            "",
-            *_table(("what", "seconds"), [(name, f"{each:,.1f}") for name, each in seconds.items()]),
-            "",
-        ]
-    )
+    sums = [(f"shillings of the closed day, {side}", figures["closed"][side] // 100) for side in ("ours", "theirs")]
+    seconds = [(f"processor seconds, {name}", f"{each:,.1f}") for name, each in figures["processor seconds"].items()]
+    rows = [*counts, *sums, *seconds, ("violations of a rule", len(figures["violations"]))]
+    return "\n".join([*_table(("what", "number"), rows), ""])
 
 
 def written(results: list[dict[str, Any]]) -> str:
-    """The report: sums, a table of faults by step, the moods of provider and receivers, and the planted bugs."""
+    """The report: sums of what happened, and the planted bugs."""
     of_bugs = {result["bug"]: result for result in results if result["bug"]}
     worlds = [result for result in results if not result["bug"]]
     lines, pairs, moments = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
@@ -85,16 +66,7 @@ def written(results: list[dict[str, Any]]) -> str:
             "",
             *_table(("what happened", "times"), _sums(lines, pairs, moments)),
             "",
-            "Faults by the step that was under way. "
             f"Kills struck at {len(killed)} of the {len(known)} points between two transactions or around a call.",
-            "",
-            *_table(
-                ("fault", *_STEPS), [(fault, *(_shown(pairs[fault, step]) for step in _STEPS)) for fault in _FAULTS]
-            ),
-            "",
-            "Moods of the provider, of the network on the way to it, and of webhook receivers.",
-            "",
-            *_table(("mood", "times"), _moods(pairs)),
             "",
             "Planted bugs, and the first seed that finds each.",
             "",
@@ -119,23 +91,11 @@ def _sums(lines: Counter[str], pairs: Counter[tuple[str, str]], moments: Counter
     ]
 
 
-def _moods(pairs: Counter[tuple[str, str]]) -> list[tuple[str, int]]:
-    moods = Counter[str]()
-    for (fault, _), count in pairs.items():
-        if ":" in fault:
-            moods[fault] += count
-    return sorted(moods.items())
-
-
 def _of_bug(name: str, result: dict[str, Any] | None) -> tuple[str, str, str]:
     found = result is not None and bool(result["violations"])
     rules = sorted({rule for rule, _ in result["violations"]}) if result else []
     seed = f"{result['seed']:,}" if result is not None and found else "not found"
     return BUGS[name][0], seed, ", ".join(f"`{rule}`" for rule in rules)
-
-
-def _shown(count: int) -> str:
-    return f"{count:,}" if count else "-"
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:

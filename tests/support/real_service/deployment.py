@@ -40,7 +40,7 @@ _WITH_SOCKET = (
 
 
 class Deployment:
-    """One installation in a folder of its own; `commands` are those of `docs/OPERATIONS.md`."""
+    """One installation in a folder of its own; `commands` are those of `docs/INSTALL.md`."""
 
     def __init__(
         self,
