@@ -22,5 +22,5 @@ def rules() -> None:
     columns = defaultdict(list)
     for each in fixed_columns():
         columns[each.table].append(each.column)
-    found = [{"table": table, "never_changes": names} for table, names in sorted(columns.items())]
-    show_lines(found, (f"{each['table']}: {', '.join(each['never_changes'])}" for each in found), "No column is fixed.")
+    rows = [{"table": table, "never_changes": names} for table, names in sorted(columns.items())]
+    show_lines(rows, (f"{each['table']}: {', '.join(each['never_changes'])}" for each in rows), "No column is fixed.")
