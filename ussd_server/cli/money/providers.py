@@ -29,8 +29,8 @@ def providers(context: click.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     states = services().provider_states.list(operator_context())
-    found = {"items": [_write(state) for state in states]}
-    show_lines(found, map(_lines, states), "No provider is set up.")
+    items = {"items": [_write(state) for state in states]}
+    show_lines(items, map(_lines, states), "No provider is set up.")
 
 
 @providers.command(example="mtn --reason 'MTN is under maintenance until 14:00'")
