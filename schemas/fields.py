@@ -67,9 +67,9 @@ class Body(Schema):
         """Return data without most of its unknown fields: only one is named, and each costs as much as a known one."""
         if not isinstance(data, Mapping):
             return data
-        known = [key for key, _, _ in self._readers]
-        unknown = islice((key for key in data if key not in known), _MOST_UNKNOWN)
-        return {key: data[key] for key in (*known, *unknown) if key in data}
+        names = [key for key, _, _ in self._readers]
+        unknown = islice((key for key in data if key not in names), _MOST_UNKNOWN)
+        return {key: data[key] for key in (*names, *unknown) if key in data}
 
     def _load_valid(self, document: Mapping[str, Any]) -> dict[str, Any]:
         loaded = {}
@@ -91,8 +91,8 @@ class Body(Schema):
         if not isinstance(data, Mapping) or not isinstance(refusal.messages, dict):
             return
         free = [key for key, _, _ in self._readers if key not in data]
-        known = {key for key, _, _ in self._readers}
-        unknown = [key for key in data if key not in known and _MISTYPED.fullmatch(key)][:_MOST_MISTYPED]
+        names = {key for key, _, _ in self._readers}
+        unknown = [key for key in data if key not in names and _MISTYPED.fullmatch(key)][:_MOST_MISTYPED]
         for key in unknown:
             for meant in get_close_matches(key, free, n=1, cutoff=_LIKENESS):
                 refusal.messages[key] = [f"{self.error_messages['unknown']} Did you mean {meant}?"]

@@ -202,8 +202,8 @@ class Book:
     def find_credential(self, kind: str, name: str, now: float) -> dict[str, Any] | None:
         """Returns the details of a credential that has not expired, or None."""
         statement = "SELECT details FROM credentials WHERE kind = ? AND name = ? AND COALESCE(expires_at > ?, 1)"
-        found = self._value(statement, kind, name, now)
-        return None if found is None else dict(json.loads(found))
+        details = self._value(statement, kind, name, now)
+        return None if details is None else dict(json.loads(details))
 
     def save_clock_offset(self, offset_seconds: float) -> None:
         """Store the clock's offset, so that a restart does not undo what had settled."""

@@ -46,11 +46,11 @@ class TableLayout:
 
 def with_balances(movements: Iterable[Movement]) -> list[Movement]:
     """Returns movements, in their order, with the running balance of each."""
-    balance, found = OPENING_CENTS, []
+    balance, lines = OPENING_CENTS, []
     for movement in movements:
         balance += movement.cents if movement.has_moved else 0
-        found.append(replace(movement, balance_cents=balance))
-    return found
+        lines.append(replace(movement, balance_cents=balance))
+    return lines
 
 
 def grouped(cents: int) -> str:

@@ -45,9 +45,9 @@ class StatementForm:
             "dates": DATES,
             "layout": ("", *layouts),
         }
-        for name, known in tables.items():
-            if getattr(form, name) not in known:
-                raise ValueError(f"{name} is one of {', '.join(known)}.")
+        for name, choices in tables.items():
+            if getattr(form, name) not in choices:
+                raise ValueError(f"{name} is one of {', '.join(choices)}.")
         return form
 
 

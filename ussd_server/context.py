@@ -120,6 +120,6 @@ def new_request_id() -> str:
     return f"{random.getrandbits(128):032x}"
 
 
-def request_id_from(given: str | None) -> str:
+def request_id_from(request_id: str | None) -> str:
     """The caller's own request id when it is 1 to 64 of `A-Za-z0-9._-` and no secret, a fresh one otherwise."""
-    return given if given and _REQUEST_ID.fullmatch(given) else new_request_id()
+    return request_id if request_id and _REQUEST_ID.fullmatch(request_id) else new_request_id()

@@ -55,8 +55,8 @@ def language_of(code: str | None) -> Iterator[None]:
 
 def gettext(text: str, /, **values: object) -> str:
     """A text in the present language. `%(name)s` stands for the value of this name."""
-    found = _catalog(_language.get()).gettext(text) if text else ""
-    return found % values if values else found
+    translation = _catalog(_language.get()).gettext(text) if text else ""
+    return translation % values if values else translation
 
 
 def ngettext(one: str, many: str, count: int) -> str:

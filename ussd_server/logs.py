@@ -62,9 +62,9 @@ class Logger:
 
     def _write(self, level: int, event: str, fields: Mapping[str, Any]) -> None:
         if self._log.isEnabledFor(level):
-            known = {name: value for name, value in {**_about.get(), **fields}.items() if name in _FIELDS}
+            values = {name: value for name, value in {**_about.get(), **fields}.items() if name in _FIELDS}
             always = {"event": event, "level": logging.getLevelName(level).lower(), "logger": self._log.name}
-            self._log.log(level, json.dumps({**known, **always, "at": _now()}, default=repr))
+            self._log.log(level, json.dumps({**values, **always, "at": _now()}, default=repr))
 
 
 _log = Logger(__name__)
@@ -93,7 +93,7 @@ class JsonLines(logging.Formatter):
         line = {
             # Without arguments the message itself may hold anything.
             "event": record.msg if record.args and isinstance(record.msg, str) else "a line of a library",
-            "numbers": [given for given in record.args or () if isinstance(given, int | float)],
+            "numbers": [argument for argument in record.args or () if isinstance(argument, int | float)],
             "level": record.levelname.lower(),
             "logger": record.name,
             "place": f"{record.module}.{record.funcName}:{record.lineno}",

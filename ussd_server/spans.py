@@ -92,8 +92,8 @@ def _begin(name: str, kind: str) -> Span | None:
     context = Context()
     if (parent := current_traceparent()) is not None:
         _, trace_id, span_id, flags = parent.split("-")
-        known = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))
-        context = set_span_in_context(NonRecordingSpan(known), context)
+        trace = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))
+        context = set_span_in_context(NonRecordingSpan(trace), context)
     span = tracer.start_span(name, context, kind=SpanKind[kind])
     own = span.get_span_context()
     continue_trace(f"00-{own.trace_id:032x}-{own.span_id:016x}-{own.trace_flags:02x}")

@@ -41,8 +41,8 @@ def phone_number(typed: str) -> str | None:
 
     Drops what comes along where people paste: marks without a glyph, and spaces and hyphens beyond ASCII.
     """
-    found = _TYPED_PHONE_NUMBER.fullmatch(typed if typed.isascii() else without_marks(typed, spaces_too=True))
-    return f"+256{found[1]}" if found else None
+    match = _TYPED_PHONE_NUMBER.fullmatch(typed if typed.isascii() else without_marks(typed, spaces_too=True))
+    return f"+256{match[1]}" if match else None
 
 
 def without_marks(text: str, *, spaces_too: bool = False) -> str:
@@ -56,8 +56,8 @@ def without_marks(text: str, *, spaces_too: bool = False) -> str:
 
 def mark_in(text: str) -> str | None:
     """Return the first character of a text that people do not see or take for another, as `U+200E`; None for none."""
-    found = next((each for each in text if not each.isascii() and _is_mark(each, spaces_too=True)), None)
-    return None if found is None else f"U+{ord(found):04X}"
+    mark = next((each for each in text if not each.isascii() and _is_mark(each, spaces_too=True)), None)
+    return None if mark is None else f"U+{ord(mark):04X}"
 
 
 def _is_mark(character: str, *, spaces_too: bool) -> bool:

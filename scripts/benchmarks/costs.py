@@ -133,8 +133,8 @@ def _processor_clock(pid: int) -> int:
 
 
 def _lower_quartile(slices: list[dict[str, float]]) -> dict[str, float]:
-    found = {name: quantiles([each[name] for each in slices], n=4)[0] for name in slices[0]}
-    return found | {"all": quantiles([sum(each.values()) for each in slices], n=4)[0]}
+    quartiles = {name: quantiles([each[name] for each in slices], n=4)[0] for name in slices[0]}
+    return quartiles | {"all": quantiles([sum(each.values()) for each in slices], n=4)[0]}
 
 
 def _row(name: str, costs: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:

@@ -68,8 +68,8 @@ class Floor(NamedTuple):
     @property
     def is_met(self) -> bool:
         """Whether the median keeps the bound."""
-        found = self.measured["median"]
-        return found >= self.required if self.bound == ">=" else found <= self.required
+        median = self.measured["median"]
+        return median >= self.required if self.bound == ">=" else median <= self.required
 
     def row(self) -> dict[str, Any]:
         """Return the line of the table."""

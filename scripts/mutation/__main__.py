@@ -73,15 +73,15 @@ def main() -> None:
     """Try a sample of mutants; show each, and at the end, or at Ctrl-C, how many died."""
     arguments = _parser().parse_args()
     kept = arguments.died
-    known = set(kept.read_text("utf-8").splitlines() if kept and kept.exists() else ())
+    dead = set(kept.read_text("utf-8").splitlines() if kept and kept.exists() else ())
     parts = [_part(name, arguments) for name in arguments.targets]
     with tempfile.TemporaryDirectory(prefix="mutants") as folder, suppress(KeyboardInterrupt):
         trial = Trial(ROOT, Path(folder))
-        if left := [part for part in parts if not known.issuperset(mutant.name for mutant in part.sample)]:
+        if left := [part for part in parts if not dead.issuperset(mutant.name for mutant in part.sample)]:
             tests = {test for part in left for test in (*TARGETS[part.name][1], *_THEN)}
             trial.measure(sorted(tests), {mutant.file for part in left for mutant in part.sample})
         for part in parts:
-            _try(part, trial, known, kept)
+            _try(part, trial, dead, kept)
     unexplained = [mutant for part in parts for mutant in part.lived if mutant.name not in REASONS]
     died, tried = (sum(getattr(part, each) for part in parts) for each in ("died", "tried"))
     print(f"{died} of {tried} mutants died; {len(unexplained)} of the others have no reason")
@@ -97,11 +97,11 @@ def _part(name: str, arguments: argparse.Namespace) -> Part:
     return Part(name, len(mutants), ordered[: arguments.sample])
 
 
-def _try(part: Part, trial: Trial, known: set[str], kept: Path | None) -> None:
+def _try(part: Part, trial: Trial, dead: set[str], kept: Path | None) -> None:
     """Try a part's mutants, those that died before excepted; add the names of those that die now to the file."""
     for mutant in part.sample:
         began = time.monotonic()
-        if mutant.name not in known:
+        if mutant.name not in dead:
             if not trial.is_noticed(mutant, [*TARGETS[part.name][1], *_THEN]):
                 part.lived.append(mutant)
             elif kept:

@@ -96,7 +96,7 @@ def trouble_at(url: str) -> str:
     close_connections()
     trouble = explain(raised.value)
     assert trouble is not None
-    return f"{trouble.found}. {trouble.mend}"
+    return f"{trouble.problem}. {trouble.mend}"
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def _flow(value: dict[str, Any]) -> str:
 
 def _shown(example: str) -> tuple[str, str]:
     template = templates.compile_template(example, dict.fromkeys(_names(example), "W" * 30))
-    return _code(example), f"`{template.shown(_SCOPE)}`"
+    return _code(example), f"`{template.phone_text(_SCOPE)}`"
 
 
 def _names(example: str) -> Iterable[expressions.Name]:

@@ -307,7 +307,7 @@ class Walker:
         entries = [self.entry() for _ in range(self.pick.choice((0, 0, 3)))]
         turn = self.settled(
             start(
-                self.document, facts, self.pick.choice(LANGUAGES), given={"l": items}, entries=entries, channel=channel
+                self.document, facts, self.pick.choice(LANGUAGES), values={"l": items}, entries=entries, channel=channel
             ),
             channel,
         )

@@ -83,9 +83,9 @@ def _response(spec: APISpec, rule: Rule, status: int, codes: list[Code], has_bod
 
 def _error_examples(spec: APISpec, codes: list[Code]) -> _Json:
     """Return references to the shared examples of the codes, and add those that are new."""
-    found = error_examples()
-    shown = [code.error for code in codes if code.error in found]
-    for error in shown:
-        if error not in spec.components.examples:
-            spec.components.example(error, found[error])
-    return {error: {"$ref": f"#/components/examples/{error}"} for error in shown}
+    examples = error_examples()
+    names = [code.error for code in codes if code.error in examples]
+    for name in names:
+        if name not in spec.components.examples:
+            spec.components.example(name, examples[name])
+    return {name: {"$ref": f"#/components/examples/{name}"} for name in names}

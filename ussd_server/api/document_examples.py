@@ -22,8 +22,8 @@ _TYPICAL = "create_api_key"
 @cache
 def examples() -> _Json:
     """Return all examples, by kind and name."""
-    found: _Json = orjson.loads(Path(__file__).with_name("examples.json").read_bytes())
-    return found
+    by_kind: _Json = orjson.loads(Path(__file__).with_name("examples.json").read_bytes())
+    return by_kind
 
 
 def request_example(operation: str) -> _Json:
@@ -45,12 +45,12 @@ def error_examples() -> _Json:
 
 def management_error_examples(operation: str, status: int, *, has_body: bool) -> _Json:
     """Return the examples of an operation's refusals with a status, by name; without any, the one that all share."""
-    found: _Json = examples()["management_errors"]
-    own = found.get(operation, {}).get(str(status))
-    typical = dict(list(found.get(_TYPICAL, {}).get(str(status), {}).items())[:1])
+    of_operations: _Json = examples()["management_errors"]
+    own = of_operations.get(operation, {}).get(str(status))
+    typical = dict(list(of_operations.get(_TYPICAL, {}).get(str(status), {}).items())[:1])
     is_of_a_body = status == Code.INVALID_REQUEST.http_status
-    shown = own or (typical if has_body or not is_of_a_body else {})
-    return {_slug(message): {"summary": message, "value": reply} for message, reply in shown.items()}
+    replies = own or (typical if has_body or not is_of_a_body else {})
+    return {_slug(message): {"summary": message, "value": body} for message, body in replies.items()}
 
 
 def _slug(message: str) -> str:

@@ -35,7 +35,7 @@ def menu_component(schema: _Json) -> _Json:
 def simplify(document: _Json, views: Mapping[str, Any]) -> _Json:
     """Return the document with fewer schemas; `views` are those of replies by the names in the document."""
     for name, extended in views.items():
-        parent = next((known for known, view in views.items() if view in getattr(extended, "__mro__", ())[1:]), None)
+        parent = next((other for other, view in views.items() if view in getattr(extended, "__mro__", ())[1:]), None)
         if parent:
             document = _fold(document, name, parent)
     _name_free_objects(document)

@@ -84,8 +84,8 @@ def _shown(value: str | int | Decimal) -> str | int:
     if isinstance(value, int) and not -_LARGEST_WHOLE <= value <= _LARGEST_WHOLE:
         return STARS
     text = str(value)[:_LONGEST_TEXT]
-    shown = without_paths(without_secrets(text))
-    return value if isinstance(value, int) and shown == text else shown
+    redacted = without_paths(without_secrets(text))
+    return value if isinstance(value, int) and redacted == text else redacted
 
 
 def _element(value: Any) -> Any:

@@ -98,10 +98,10 @@ def _demonstration_key() -> dict[str, str]:
     if not ip_address(request.remote_addr or "::").is_loopback:
         return {}
     try:
-        found = orjson.loads((settings.data_dir / "demo.json").read_bytes())
+        demonstration = orjson.loads((settings.data_dir / "demo.json").read_bytes())
     except OSError:
         return {}
-    return {"apiKey": found["apikey"], "apiSecret": found["apisecret"]}
+    return {"apiKey": demonstration["apikey"], "apiSecret": demonstration["apisecret"]}
 
 
 def _configuration(key: dict[str, str]) -> dict[str, Any]:

@@ -104,5 +104,5 @@ def take_report(adapter: str, channel_secret: str) -> Response:
 
 
 def _gateway_request(current: CurrentRequest) -> GatewayRequest:
-    given = current.request
-    return GatewayRequest(given.method, given.query_string, given.get_data(), current.address)
+    request = current.request
+    return GatewayRequest(request.method, request.query_string, request.get_data(), current.address)

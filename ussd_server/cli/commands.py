@@ -32,8 +32,8 @@ _CLEAR = "\x1b[K"
 def program() -> str:
     """Return what to type for this command here: its name where the shell finds it, else its path."""
     here = Path(sys.executable).with_name("ussd-server")
-    found = shutil.which("ussd-server")
-    return "ussd-server" if not here.exists() or (found and Path(found).samefile(here)) else shlex.quote(str(here))
+    path = shutil.which("ussd-server")
+    return "ussd-server" if not here.exists() or (path and Path(path).samefile(here)) else shlex.quote(str(here))
 
 
 def with_program(text: str) -> str:
@@ -44,9 +44,9 @@ def with_program(text: str) -> str:
 class Command(click.Command):
     """A command whose help ends with an example, and whose short help is its first sentence, which is never cut."""
 
-    def __init__(self, *given: Any, example: str = "", has_json: bool = True, **options: Any) -> None:
+    def __init__(self, *arguments: Any, example: str = "", has_json: bool = True, **options: Any) -> None:
         """`example` is what follows the name of the command; with `has_json` it takes `--json`, which `show` obeys."""
-        super().__init__(*given, **options)
+        super().__init__(*arguments, **options)
         self.example = example
         if has_json:
             self.params.append(_JSON_OPTION)
@@ -70,8 +70,8 @@ class Group(Command, click.Group):
 
     command_class = Command
 
-    def __init__(self, *given: Any, has_json: bool = False, **options: Any) -> None:
-        super().__init__(*given, has_json=has_json, **options)
+    def __init__(self, *arguments: Any, has_json: bool = False, **options: Any) -> None:
+        super().__init__(*arguments, has_json=has_json, **options)
 
     def example_at(self, path: str) -> str:
         """Return the example of this group, or of the first command below it."""
@@ -177,8 +177,8 @@ def _plain(value: Any) -> Any:
         return str(value)
     plain = {}
     for field in fields(value):
-        found, name = getattr(value, field.name), field.name.removesuffix("_cents").removesuffix("_")
-        plain[name] = shillings(found) if field.name.endswith("_cents") and found is not None else found
+        content, name = getattr(value, field.name), field.name.removesuffix("_cents").removesuffix("_")
+        plain[name] = shillings(content) if field.name.endswith("_cents") and content is not None else content
     return plain
 
 

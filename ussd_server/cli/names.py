@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, date, datetime
@@ -160,15 +160,15 @@ def show_with_password(account: Any, line: str, password: str, password_stdin: b
         show(asdict(account) | {"password": password}, f"{line}\nPassword: {password}")
 
 
-def _read_moment(_context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:
+def _read_moment(_context: click.Context, parameter: click.Parameter, text: str | None) -> datetime | None:
     """Return a moment, or the beginning of a day in Kampala."""
-    if given is None:
+    if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(given)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         rule = "must be a day such as 2026-11-30 or a time such as 2026-11-30T14:00:00Z."
-        raise click.BadParameter(f"{given!r} {rule}", param=parameter) from None
+        raise click.BadParameter(f"{text!r} {rule}", param=parameter) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=KAMPALA)
 
 
@@ -187,17 +187,17 @@ def client_named(name_or_id: str) -> ClientView:
     except ServiceError as refusal:
         if refusal.code is not Code.NOT_FOUND:
             raise
-    known = services().clients.list(operator_context())
-    alike = [client for client in known if client.name.casefold() == name_or_id.strip().casefold()]
+    clients = services().clients.list(operator_context())
+    alike = [client for client in clients if client.name.casefold() == name_or_id.strip().casefold()]
     if len(alike) == 1:
         return alike[0]
     if alike:
         raise click.ClickException(f"Several clients are called so: {_listed(client.name for client in alike)}.")
-    if not known:
+    if not clients:
         raise click.ClickException(
             f"There is no client {name_or_id}. There are no clients yet; `ussd-server clients create NAME` makes one."
         )
-    raise click.ClickException(_unknown("client", name_or_id, (client.name for client in known)))
+    raise click.ClickException(_unknown("client", name_or_id, [client.name for client in clients]))
 
 
 def client_id_of(name_or_id: str | None) -> str | None:
@@ -211,27 +211,26 @@ def context_of(name_or_id: str | None) -> RequestContext:
 
 
 @contextmanager
-def among(what: str, given: str, known: Callable[[], Iterable[str]]) -> Iterator[None]:
-    """Name the nearest of the `known` names, or all of them, where the block does not find the `what` named `given`."""
+def among(what: str, name: str, names: Callable[[], Iterable[str]]) -> Iterator[None]:
+    """Name the nearest of the names, or all of them, where the block does not find the `what` with this `name`."""
     try:
         yield
     except ServiceError as refusal:
         if refusal.code.http_status != HTTPStatus.NOT_FOUND:
             raise
-        raise click.ClickException(_unknown(what, given, known())) from None
+        raise click.ClickException(_unknown(what, name, list(names()))) from None
 
 
-def nearest(given: str, names: Iterable[str]) -> str:
-    """Return a sentence that asks whether the name nearest to `given` was meant; empty when none is near."""
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return a sentence that asks whether the name nearest to `name` was meant; empty when none is near."""
     by_folded = {name.casefold(): name for name in names}
-    found = get_close_matches(given.casefold(), by_folded, n=1, cutoff=0.5)
-    return f" Did you mean {by_folded[found[0]]}?" if found else ""
+    matches = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.5)
+    return f" Did you mean {by_folded[matches[0]]}?" if matches else ""
 
 
-def _unknown(what: str, given: str, known: Iterable[str]) -> str:
-    names = list(known)
+def _unknown(what: str, name: str, names: Sequence[str]) -> str:
     there = f" There are: {_listed(names)}." if names else f" There is no {what} yet."
-    return f"There is no {what} {given}.{nearest(given, names) or there}"
+    return f"There is no {what} {name}.{nearest(name, names) or there}"
 
 
 def _listed(names: Iterable[str]) -> str:

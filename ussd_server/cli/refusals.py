@@ -19,8 +19,8 @@ from ussd_server.status import ServiceError
 
 def print_json(refusal: click.ClickException) -> None:
     """Print a refusal as JSON on standard error; standard output stays empty."""
-    shown = {"error": refusal.format_message(), "exit_status": refusal.exit_code}
-    click.echo(json.dumps(shown, indent=2, ensure_ascii=False), err=True)
+    answer = {"error": refusal.format_message(), "exit_status": refusal.exit_code}
+    click.echo(json.dumps(answer, indent=2, ensure_ascii=False), err=True)
 
 
 def refusal_of(error: Exception) -> click.ClickException | None:
@@ -40,7 +40,7 @@ def refusal_of(error: Exception) -> click.ClickException | None:
         case PeeweeException():
             fault = explain(error)
             if fault is not None:
-                return click.ClickException(with_program(f"The database {fault.found}. {fault.mend}"))
+                return click.ClickException(with_program(f"The database {fault.problem}. {fault.mend}"))
     return None
 
 
@@ -48,7 +48,7 @@ def refusal_of(error: Exception) -> click.ClickException | None:
 class Explanation:
     """The error, to follow "the database", and a sentence on how to repair it."""
 
-    found: str
+    problem: str
     mend: str
 
 
@@ -109,9 +109,9 @@ _TROUBLES = (
 def explain(error: PeeweeException) -> Explanation | None:
     """Return what is wrong with the database; None when one of our statements is wrong instead."""
     text = str(error)
-    for words, found, mend in _TROUBLES:
+    for words, problem, mend in _TROUBLES:
         if re.search(words, text):
-            return Explanation(found, mend)
+            return Explanation(problem, mend)
     # SQLite reports wrong statements as operational errors.
     is_ours = "syntax error" in text or not isinstance(error, DATABASE_ERRORS)
     return None if is_ours else _AWAY

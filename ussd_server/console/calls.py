@@ -90,14 +90,14 @@ class Call:
     def read(self, text: str) -> Call:
         """The call with what `written` made; unchanged by any other text."""
         try:
-            call_id, dialled, acts, line, typed = orjson.loads(text)
-            known = tuple(_acts(acts))
+            call_id, dialled, raw_acts, line, typed = orjson.loads(text)
+            acts = tuple(_acts(raw_acts))
         except (ValueError, TypeError):
             return self
         is_text = all(isinstance(each, str) and len(each) <= _LONGEST_TEXT for each in (call_id, dialled, typed))
-        if not is_text or line not in _LINES or len(known) > MOST_ACTS:
+        if not is_text or line not in _LINES or len(acts) > MOST_ACTS:
             return self
-        return replace(self, id=call_id, dialled=dialled, acts=known, line=line, typed=typed)
+        return replace(self, id=call_id, dialled=dialled, acts=acts, line=line, typed=typed)
 
 
 def _acts(raw: Any) -> Iterator[WalkAct]:

@@ -117,8 +117,8 @@ def problem(text: str) -> str:
 
 def translated(text: str) -> str:
     """A text in the language of the page. A list's word may begin with a capital that the catalog does not have."""
-    found, word = gettext(text), text.lower()
-    return gettext(word).capitalize() if found == text and gettext(word) != word else found
+    translation, word = gettext(text), text.lower()
+    return gettext(word).capitalize() if translation == text and gettext(word) != word else translation
 
 
 def status(word: str) -> Markup:

@@ -107,12 +107,12 @@ def date_of(text: str) -> date | None:
     if not (text := text.strip()):
         return None
     try:
-        found = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=KAMPALA).date()
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=KAMPALA).date()
     except ValueError:
-        found = date.min
-    if not 2000 <= found.year < 3000:
+        day = date.min
+    if not 2000 <= day.year < 3000:
         raise ServiceError(Code.INVALID_REQUEST, "Give the day as a date, such as 2026-11-22.")
-    return found
+    return day
 
 
 def local_moment(text: str) -> datetime | None:

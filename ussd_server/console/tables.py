@@ -54,8 +54,8 @@ class Column:
         """The value of this column in `row`."""
         if self.value:
             return self.value(row)
-        found = getattr(row, f"{self.name}_cents" if self.kind == "money" else self.name)
-        return found.value if isinstance(found, Enum) else found
+        value = getattr(row, f"{self.name}_cents" if self.kind == "money" else self.name)
+        return value.value if isinstance(value, Enum) else value
 
     def written(self, row: Any) -> Any:
         """The value as CSV and JSON carry it."""
@@ -210,7 +210,7 @@ def _usual_period(title: str, first: date, last: date | None, time: str) -> Usua
     return UsualPeriod(title, link_to_table(cursor=None, **bounds), is_current)
 
 
-def show_table(template: str, table: DataTable, **shown: Any) -> Response:
+def show_table(template: str, table: DataTable, **values: Any) -> Response:
     """Answer with the table: as the page `template`, or as CSV or JSON where the URL has `format=csv` or `json`.
 
     A CSV file has this page, or with `all=1` the whole list, which is read while it is sent.
@@ -237,7 +237,7 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
         response = Response(b"".join(lines), mimetype="text/csv")
         response.headers["Content-Disposition"] = _attachment(what, forms.today())
     else:
-        return Response(render_template(template, table=table, **shown))
+        return Response(render_template(template, table=table, **values))
     if table.next_cursor:
         response.headers["Link"] = f'<{link_to_table(cursor=table.next_cursor, format=file_format)}>; rel="next"'
     return response

@@ -75,28 +75,28 @@ def prepare_demonstration(services: Services, base_url: str, *, with_examples: b
 
 def _prepare(services: Services, base_url: str) -> Demonstration:
     path = services.settings.data_dir / "demo.json"
-    known = _read(path)
+    record = _read(path)
     client_id = _client(services)
     context = operator_context(client_id)
-    key = _key(services, known, context)
-    service_code = _service_code(services, known, context)
+    key = _key(services, record, context)
+    service_code = _service_code(services, record, context)
     _menu(services, service_code, context)
     services.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, "demonstration"), context)
     demonstration = Demonstration(
         base_url=base_url,
         email=_EMAIL,
-        password=_password(services, _EMAIL, "owner", known.get("password"), context),
+        password=_password(services, _EMAIL, "owner", record.get("password"), context),
         client_id=client_id,
         apikey=key.apikey,
         apisecret=key.apisecret,
         viewer_email=_VIEWER_EMAIL,
-        viewer_password=_password(services, _VIEWER_EMAIL, "viewer", known.get("viewer_password"), context),
+        viewer_password=_password(services, _VIEWER_EMAIL, "viewer", record.get("viewer_password"), context),
         approver_email=_APPROVER_EMAIL,
-        approver_password=_password(services, _APPROVER_EMAIL, "admin", known.get("approver_password"), context),
+        approver_password=_password(services, _APPROVER_EMAIL, "admin", record.get("approver_password"), context),
         operator_email=operators.EMAILS[0],
-        operator_password=_operator(services, operators.EMAILS[0], known.get("operator_password")),
+        operator_password=_operator(services, operators.EMAILS[0], record.get("operator_password")),
         second_operator_email=operators.EMAILS[1],
-        second_operator_password=_operator(services, operators.EMAILS[1], known.get("second_operator_password")),
+        second_operator_password=_operator(services, operators.EMAILS[1], record.get("second_operator_password")),
         service_code=service_code,
         gateway_path=_gateway_path(services, context),
     )
@@ -113,12 +113,12 @@ def _client(services: Services) -> str:
         return services.clients.create(CreateClient(_CLIENT), operator_context()).client_id
 
 
-def _password(services: Services, email: str, role: str, known: str | None, context: RequestContext) -> str:
+def _password(services: Services, email: str, role: str, old_password: str | None, context: RequestContext) -> str:
     """Return the password of a user of the demonstration; creates the user if missing."""
     exists = email in {user.email for user in services.clients.list_users(context.client_id, context)}
-    if exists and known is not None:
-        return known
-    password = known or secrets.token_urlsafe(_PASSWORD_BYTES)
+    if exists and old_password is not None:
+        return old_password
+    password = old_password or secrets.token_urlsafe(_PASSWORD_BYTES)
     if exists:
         services.clients.change_password(email, password, context)
     else:
@@ -126,22 +126,23 @@ def _password(services: Services, email: str, role: str, known: str | None, cont
     return password
 
 
-def _operator(services: Services, email: str, known: str | None) -> str:
-    return operators.make_operator(services, email, known or secrets.token_urlsafe(_PASSWORD_BYTES), known)
+def _operator(services: Services, email: str, old_password: str | None) -> str:
+    password = old_password or secrets.token_urlsafe(_PASSWORD_BYTES)
+    return operators.make_operator(services, email, password, old_password)
 
 
-def _key(services: Services, known: Mapping[str, str], context: RequestContext) -> ApiKeyView:
+def _key(services: Services, record: Mapping[str, str], context: RequestContext) -> ApiKeyView:
     for key in services.api_keys.list(context):
-        if (key.apikey, key.apisecret) == (known.get("apikey"), known.get("apisecret")):
+        if (key.apikey, key.apisecret) == (record.get("apikey"), record.get("apisecret")):
             return key
     return services.api_keys.create(CreateApiKey(name=_KEY_NAME), context)
 
 
-def _service_code(services: Services, known: Mapping[str, str], context: RequestContext) -> str:
+def _service_code(services: Services, record: Mapping[str, str], context: RequestContext) -> str:
     """Return the demonstration's service code, or the first free one."""
     mine = [code.service_code for code in services.menus.codes(context)]
     if mine:
-        return known["service_code"] if known.get("service_code") in mine else mine[0]
+        return record["service_code"] if record.get("service_code") in mine else mine[0]
     for code in _CODES[:-1]:
         try:
             return services.channels.assign_code(AssignCode(code, context.client_id), context).service_code

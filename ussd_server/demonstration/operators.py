@@ -22,11 +22,11 @@ _TYPES = {"collection": "Payment", "disbursement": "Transfer", "refund": "Revers
 _TILL = "FRI:41000001/MM"
 
 
-def make_operator(services: Services, email: str, password: str, known: str | None) -> str:
+def make_operator(services: Services, email: str, password: str, old_password: str | None) -> str:
     """Return the password of an operator of the demonstration; creates the operator if missing."""
     context = operator_context()
     exists = email in {each.email for each in services.operators.list(context)}
-    if exists and known is None:
+    if exists and old_password is None:
         services.operators.change_password(email, password, context)
     elif not exists:
         services.operators.create(CreateOperator(email, password), context)

@@ -128,18 +128,18 @@ class RequestFields:
     def phone_number(self, name: str) -> str:
         """Return a Ugandan number as +256 and nine digits; accepts 0772…, 256772…, +256772… and a space for `+`."""
         # The space is a plus sign that its sender forgot to encode.
-        found = phone_number(re.sub("^[ +](?=[0-9])", "", self.value(name)))
-        if found is None:
+        number = phone_number(re.sub("^[ +](?=[0-9])", "", self.value(name)))
+        if number is None:
             raise UnreadableError(f"{name} is not a Ugandan phone number")
-        return found
+        return number
 
     def service_code(self, name: str) -> str:
         """Return a service code and add a missing star or hash; empty when absent."""
         value = self.value(name).strip(" ")
-        found = SERVICE_CODE.fullmatch(value)
-        if value and not found:
+        match = SERVICE_CODE.fullmatch(value)
+        if value and not match:
             raise UnreadableError(f"{name} is not a service code")
-        return f"*{found[1]}#" if found else ""
+        return f"*{match[1]}#" if match else ""
 
     def network(self, name: str) -> str:
         """Return the network's number or the gateway's name for it; empty when malformed, because it is optional."""
@@ -174,12 +174,12 @@ def split_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tup
     written. If no code fits, returns the declared code and no entries.
     """
     entered = dialled.strip(" ").removeprefix("*").removesuffix("#")
-    known = [code for code in [*sorted(codes, key=len, reverse=True), declared_code] if code.strip("*#")]
-    for code in known:
+    candidates = [code for code in [*sorted(codes, key=len, reverse=True), declared_code] if code.strip("*#")]
+    for code in candidates:
         digits = code.strip("*#")
         if f"{entered}*".startswith(f"{digits}*"):
             return code, entered[len(digits) + 1 :]
-    without_stars = (code for code in known if entered == code.strip("*#").replace("*", ""))
+    without_stars = (code for code in candidates if entered == code.strip("*#").replace("*", ""))
     return next(without_stars, declared_code), ""
 
 

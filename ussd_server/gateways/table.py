@@ -177,8 +177,8 @@ def read_gateway(folder: Path) -> TableGateway:
 
 def _placeholder(template: object) -> str:
     """The name in braces that a field of a request consists of; empty for anything else."""
-    found = _PLACEHOLDER.fullmatch(template) if isinstance(template, str) else None
-    return found[1] if found else ""
+    match = _PLACEHOLDER.fullmatch(template) if isinstance(template, str) else None
+    return match[1] if match else ""
 
 
 def _kinds(table: Mapping[str, Any]) -> tuple[dict[str, StepKind], StepKind | None]:

@@ -37,8 +37,8 @@ class ReplyTooLargeError(Exception):
 
 def resolve_name(host: str, port: int) -> list[str]:
     """The addresses of a host, as the system's resolver gives them."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(sockaddr[0]) for _, _, _, _, sockaddr in found))
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(sockaddr[0]) for _, _, _, _, sockaddr in addresses))
 
 
 class _Body:
@@ -191,12 +191,12 @@ class BoundedBackend(httpcore2.NetworkBackend):
 
     def _addresses(self, host: str, port: int) -> list[str]:
         try:
-            found = [str(ip_address(host))]
+            addresses = [str(ip_address(host))]
         except ValueError:
-            found = self._resolve_in_time(host, port)
+            addresses = self._resolve_in_time(host, port)
         if self._guard is not None:
-            self._guard.check_addresses(found)
-        return found
+            self._guard.check_addresses(addresses)
+        return addresses
 
     def _resolve_in_time(self, host: str, port: int) -> list[str]:
         """The system's resolver has no timeout, so it runs in its own thread, which is abandoned when late."""

@@ -36,7 +36,7 @@ class Signature:
 
 def is_signed(headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: datetime) -> bool:
     """Whether one of the secrets signed a body, within five minutes before or after `now`."""
-    call_id, seconds, given = (headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
+    call_id, seconds, header = (headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
     if not call_id or not seconds.isascii() or not seconds.isdigit() or len(seconds) > 12:
         return False
     if abs(now.timestamp() - int(seconds)) > _TOLERANCE_SECONDS:
@@ -47,5 +47,5 @@ def is_signed(headers: Mapping[str, str], body: bytes, secrets: Sequence[str], n
         return False
     at = datetime.fromtimestamp(int(seconds), UTC)
     expected = [Webhook(secret).sign(call_id, at, text).encode() for secret in secrets]
-    signatures = [signature.encode() for signature in given.split(" ")[:_MOST_SIGNATURES]]
+    signatures = [signature.encode() for signature in header.split(" ")[:_MOST_SIGNATURES]]
     return any(hmac.compare_digest(mine, theirs) for mine in expected for theirs in signatures)

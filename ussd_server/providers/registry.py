@@ -33,19 +33,19 @@ def short_name(name: str) -> str:
 
 
 def read_provider_settings(
-    env: Env, given: Collection[str], *, in_production: bool
+    env: Env, names: Collection[str], *, in_production: bool
 ) -> tuple[dict[str, ProviderAccess], list[str]]:
     """The access of every provider that has a setting, by name, and what is wrong with the settings.
 
-    `given` are the names that are set, without `USSD_`.
+    `names` are those of the settings that are set, without `USSD_`.
     """
-    found, problems = dict[str, ProviderAccess](), list[str]()
+    access, problems = dict[str, ProviderAccess](), list[str]()
     for package in PACKAGES:
-        if package.read_settings and any(name.startswith(f"{package.name.upper()}_") for name in given):
-            reader = SettingsReader(env, package.name, given, in_production=in_production)
-            found[package.name] = package.read_settings(reader)
+        if package.read_settings and any(name.startswith(f"{package.name.upper()}_") for name in names):
+            reader = SettingsReader(env, package.name, names, in_production=in_production)
+            access[package.name] = package.read_settings(reader)
             problems += reader.problems
-    return found, problems
+    return access, problems
 
 
 def build_providers(

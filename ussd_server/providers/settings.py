@@ -18,13 +18,13 @@ _LONGEST_DELAY_SECONDS = 86_400
 class SettingsReader:
     """Reads `USSD_<PROVIDER>_<NAME>`; `problems` holds one sentence for each setting that cannot be used."""
 
-    def __init__(self, env: Env, provider: str, given: Collection[str], *, in_production: bool) -> None:
-        """`env` has the prefix `USSD_`; `given` are the names that are set, without it."""
+    def __init__(self, env: Env, provider: str, names: Collection[str], *, in_production: bool) -> None:
+        """`env` has the prefix `USSD_`; `names` are those of the settings that are set, without it."""
         self.in_production = in_production
         self.problems: list[str] = []
         self._env = env
         self._prefix = f"{provider.upper()}_"
-        self._given = given
+        self._names = names
 
     def text(self, name: str, otherwise: str = "") -> str:
         """The text of a setting, `otherwise` when it is not set."""
@@ -32,7 +32,7 @@ class SettingsReader:
 
     def required(self, name: str) -> str:
         """The text of a setting without which the provider cannot be called."""
-        if self._prefix + name not in self._given:
+        if self._prefix + name not in self._names:
             self.refuse(name, "is missing, and the provider is switched on by its other settings")
         return self.text(name)
 

@@ -102,19 +102,19 @@ def read_statement_format(package: str) -> StatementFormat:
         return _format_of(csv.DictReader(lines))
 
 
-def with_additions(known: StatementFormat, provider: str, additions: Path | None) -> StatementFormat:
+def with_additions(base: StatementFormat, provider: str, additions: Path | None) -> StatementFormat:
     """A format with the rows for this provider in an operator's file, which come after those of the provider.
 
     The file has the columns `provider`, `part`, `text` and `meaning`. Raises ValueError for a file that cannot be used.
     """
     if additions is None:
-        return known
-    added = _format_of((row for row in _read_additions(additions) if row["provider"] == provider), known.zone)
-    headings = {field: known.headings.get(field, ()) + added.headings.get(field, ()) for field in StatementField}
+        return base
+    added = _format_of((row for row in _read_additions(additions) if row["provider"] == provider), base.zone)
+    headings = {field: base.headings.get(field, ()) + added.headings.get(field, ()) for field in StatementField}
     return StatementFormat(
         {field: names for field, names in headings.items() if names},
-        {**known.statuses, **added.statuses},
-        {**known.types, **added.types},
+        {**base.statuses, **added.statuses},
+        {**base.types, **added.types},
         added.zone,
     )
 

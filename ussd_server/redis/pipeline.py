@@ -42,13 +42,13 @@ class Circuit:
         self._prober: threading.Thread | None = None
         self.away = False
 
-    def call(self, work: Callable[..., Reply], *given: Any) -> Reply:
+    def call(self, work: Callable[..., Reply], *arguments: Any) -> Reply:
         """Return what `work` returns. Raises RedisAwayError if Redis fails, and at once while the circuit is open."""
         if self.away:
             self._start_prober()
             raise RedisAwayError
         try:
-            return work(*given)
+            return work(*arguments)
         except REDIS_ERRORS as error:
             self._open()
             raise RedisAwayError from error
@@ -229,12 +229,12 @@ class RedisPipeline:
         return True
 
     def _read_server_run(self) -> str:
-        found = []
+        identities = []
         for section, identity in _IDENTITIES:
             self._connection.send_command("INFO", section, check_health=False)
             try:
                 info = self._connection.read_response()
             except ResponseError:
                 return ""
-            found += identity.findall(info if isinstance(info, bytes) else info.encode())
-        return b"/".join(found).decode() if len(found) == len(_IDENTITIES) else ""
+            identities += identity.findall(info if isinstance(info, bytes) else info.encode())
+        return b"/".join(identities).decode() if len(identities) == len(_IDENTITIES) else ""

@@ -64,7 +64,7 @@ def new_password() -> str:
     return secrets.token_urlsafe(18)
 
 
-def _in_turn(work: Callable[..., _Result], *given: str, pool: str = "passwords") -> _Result:
+def _in_turn(work: Callable[..., _Result], *arguments: str, pool: str = "passwords") -> _Result:
     """Run a hash in one of a few threads, and wait for it.
 
     A lock around hashes in all threads would not save memory: the allocator keeps each thread's 19 MiB.
@@ -72,7 +72,7 @@ def _in_turn(work: Callable[..., _Result], *given: str, pool: str = "passwords")
     key = (os.getpid(), pool)  # threads do not survive a fork
     threads = _POOLS.get(key) or _POOLS.setdefault(key, ThreadPoolExecutor(_SIMULTANEOUS))
     with Turns.waiting():
-        return threads.submit(in_native_thread, work, *given).result()
+        return threads.submit(in_native_thread, work, *arguments).result()
 
 
 @functools.cache

@@ -78,9 +78,9 @@ def is_private(path: Path) -> bool:
 
     An orchestrator mounts a secret as a file of root that the group of the process may read.
     """
-    found = path.stat()
-    is_mounted = found.st_uid == 0 != os.getuid()
-    return not found.st_mode & (0o037 if is_mounted else 0o077)
+    status = path.stat()
+    is_mounted = status.st_uid == 0 != os.getuid()
+    return not status.st_mode & (0o037 if is_mounted else 0o077)
 
 
 def write_private(path: Path, document: object) -> None:

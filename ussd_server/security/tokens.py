@@ -131,17 +131,17 @@ class Tokens:
         """The path at which a provider may call back: a credential, made from the newest key."""
         return f"/callbacks/{provider}/{self._path_secret(f'callback/{provider}')}"
 
-    def is_callback_secret(self, provider: str, given: str) -> bool:
-        """Whether `given` was made from any of our keys: providers keep an address for long."""
-        return self._is_secret(f"callback/{provider}", given)
+    def is_callback_secret(self, provider: str, secret: str) -> bool:
+        """Whether `secret` was made from any of our keys: providers keep an address for long."""
+        return self._is_secret(f"callback/{provider}", secret)
 
     def incoming_path(self, provider: str) -> str:
         """The path at which a provider checks and reports payments that payers make by themselves: a credential."""
         return f"/callbacks/{provider}/incoming/{self._path_secret(f'incoming/{provider}')}"
 
-    def is_incoming_secret(self, provider: str, given: str) -> bool:
-        """Whether `given` was made from any of our keys for the incoming payments of a provider."""
-        return self._is_secret(f"incoming/{provider}", given)
+    def is_incoming_secret(self, provider: str, secret: str) -> bool:
+        """Whether `secret` was made from any of our keys for the incoming payments of a provider."""
+        return self._is_secret(f"incoming/{provider}", secret)
 
     def incoming_signing_secrets(self, provider: str) -> list[str]:
         """The Standard Webhooks secrets that a provider may sign its notices with, the newest last."""
@@ -152,9 +152,9 @@ class Tokens:
     def _path_secret(self, purpose: str) -> str:
         return _secret_of(self._keyring.newest(Ring.SIGNING).material, purpose)
 
-    def _is_secret(self, purpose: str, given: str) -> bool:
-        secrets = [_secret_of(material, purpose) for material in self._keyring.all_materials(Ring.SIGNING)]
-        matches = [hmac.compare_digest(secret.encode(), given.encode()) for secret in secrets]
+    def _is_secret(self, purpose: str, secret: str) -> bool:
+        ours = [_secret_of(material, purpose) for material in self._keyring.all_materials(Ring.SIGNING)]
+        matches = [hmac.compare_digest(own.encode(), secret.encode()) for own in ours]
         return any(matches)
 
     def _sign(self, salt: str, content: Any) -> str:

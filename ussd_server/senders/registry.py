@@ -26,15 +26,15 @@ def build_sender(access: SmsAccess | None, trusted: Path | None) -> Sender | Non
     return None if access is None else _SENDERS[access.adapter](access, trusted)
 
 
-def read_sms_settings(env: Env, given: Collection[str], *, in_production: bool) -> tuple[SmsAccess | None, list[str]]:
+def read_sms_settings(env: Env, names: Collection[str], *, in_production: bool) -> tuple[SmsAccess | None, list[str]]:
     """The access, None where messages are off, and what is wrong with the settings.
 
     Without any of these settings the sandbox has its own sender, which delivers every message at once.
-    `given` are the names that are set, without `USSD_`.
+    `names` are those of the settings that are set, without `USSD_`.
     """
-    if not any(name.startswith("SMS_") for name in given):
+    if not any(name.startswith("SMS_") for name in names):
         return None if in_production else SmsAccess(SandboxSender.name), []
-    reader = SettingsReader(env, "sms", given, in_production=in_production)
+    reader = SettingsReader(env, "sms", names, in_production=in_production)
     adapter = reader.required("ADAPTER")
     if adapter and adapter not in _SENDERS:
         reader.refuse("ADAPTER", f"must be one of {', '.join(_SENDERS)}")

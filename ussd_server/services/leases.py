@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from peewee import fn
+from peewee import ModelSelect, fn
 
 from ussd_server.clock import Clock
 from ussd_server.database.tables import CompiledQuery, param
@@ -38,21 +38,21 @@ class Leases:
     def new_token(self) -> str:
         return f"{self.worker_id}/{secrets.token_hex(8)}"
 
-    def claim(self, rows: Any, seconds: float) -> list[Any]:
+    def claim(self, query: ModelSelect[Any], seconds: float) -> list[Any]:
         """Lease the rows of a query with `is_due` to the caller, except rows that another worker is claiming."""
-        if not rows.clone().limit(1).exists():
+        if not query.clone().limit(1).exists():
             # Look without a lock first: an idle worker does so often, and each time it would lock SQLite for writing.
             return []
-        return self.lease(rows, seconds)
+        return self.lease(query, seconds)
 
-    def lease(self, rows: Any, seconds: float) -> list[Any]:
+    def lease(self, query: ModelSelect[Any], seconds: float) -> list[Any]:
         """As `claim`, for a caller that has looked already."""
         with unit_of_work():
-            claimed = list(skip_locked(rows))
+            claimed = list(skip_locked(query))
             if not claimed:
                 return []
             lease = {"leased_until": self._clock.now() + timedelta(seconds=seconds), "lease_token": self.new_token()}
-            rows.model.update(lease).where(rows.model.id.in_([row.id for row in claimed])).execute()
+            query.model.update(lease).where(query.model.id.in_([row.id for row in claimed])).execute()
         for row in claimed:
             columns_of(row).update(lease)
         return claimed

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from peewee import ModelSelect
+
 from ussd_server.database.servers import Replica, rows_that_may_lag
 from ussd_server.database.tables import Table
 from ussd_server.security.tokens import Tokens
@@ -22,7 +24,7 @@ View = TypeVar("View")
 MOST_COUNTED = 10_000
 
 
-def find_by_id(rows: Any, table: type[Row], row_id: str, noun: str) -> Row:
+def find_by_id(rows: ModelSelect[Any], table: type[Row], row_id: str, noun: str) -> Row:
     """The one of `rows` with this id. Raises NOT_FOUND ("Payout not found"), also for what is no id."""
     row: Row | None = rows.where(table._meta.primary_key == row_id).first() if is_id(row_id) else None
     return require_row(row, noun)
@@ -35,7 +37,7 @@ def require_row(row: Row | None, noun: str) -> Row:
     return row
 
 
-def matching(rows: Any, request: object, *columns: Any) -> Any:
+def matching(rows: ModelSelect[Row], request: object, *columns: Any) -> ModelSelect[Row]:
     """Filters rows by the request's fields of the same names; None sets no bound."""
     for column in columns:
         if (value := getattr(request, column.name)) is not None:
@@ -43,12 +45,12 @@ def matching(rows: Any, request: object, *columns: Any) -> Any:
     return rows
 
 
-def count_rows(rows: Any) -> int:
+def count_rows(rows: ModelSelect[Any]) -> int:
     """How many rows a query has, counted up to 10,000: a longer count would take long and tell no more."""
     return int(rows.limit(MOST_COUNTED).count())
 
 
-def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime | None) -> Any:
+def of_period(rows: ModelSelect[Row], table: Any, from_at: datetime | None, to_at: datetime | None) -> ModelSelect[Row]:
     """Filters rows created from `from_at` (inclusive) to `to_at` (exclusive); None sets no bound."""
     if from_at is not None:
         rows = rows.where(table.id >= new_id_floor(from_at))
@@ -58,7 +60,7 @@ def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime |
 
 
 def page_of(
-    rows: Any,
+    rows: ModelSelect[Any],
     table: Any,
     request: ListPage,
     tokens: Tokens,
@@ -78,6 +80,6 @@ def page_of(
         assert is_id(position)
         rows = rows.where(table.id < position)
     newest = rows_that_may_lag(rows.order_by(table.id.desc()).limit(request.limit + 1), replica)
-    shown = newest[: request.limit]
-    next_cursor = tokens.cursor(kind, shown[-1].id) if len(newest) > request.limit else None
-    return Page(tuple(views(shown)), next_cursor)
+    page = newest[: request.limit]
+    next_cursor = tokens.cursor(kind, page[-1].id) if len(newest) > request.limit else None
+    return Page(tuple(views(page)), next_cursor)

@@ -55,21 +55,21 @@ def is_below(role: str, other: str) -> bool:
 
 def may_give(role: str, scopes: str | None) -> bool:
     """Whether a role may give these scopes, as a key stores them, to a key; null are all but `payouts:approve`."""
-    given = GIVES_SCOPES.get(role, frozenset())
-    return role == OPERATOR or (bool(given) and expanded(scopes) <= expanded(" ".join(given)))
+    of_role = GIVES_SCOPES.get(role, frozenset())
+    return role == OPERATOR or (bool(of_role) and expanded(scopes) <= expanded(" ".join(of_role)))
 
 
 def widest_scopes(role: str) -> str | None:
     """What a new key of scopes null gets from this role: null, or the list of all scopes that the role may give."""
     if may_give(role, None):
         return None
-    given = GIVES_SCOPES.get(role, frozenset())
-    return " ".join(scope for resource in RESOURCES for scope in _of_resource(resource, given))
+    of_role = GIVES_SCOPES.get(role, frozenset())
+    return " ".join(scope for resource in RESOURCES for scope in _of_resource(resource, of_role))
 
 
-def _of_resource(resource: str, given: frozenset[str]) -> list[str]:
+def _of_resource(resource: str, scopes: frozenset[str]) -> list[str]:
     whole = f"{resource}:*"
-    return [whole] if whole in given else sorted(scope for scope in given if scope.startswith(f"{resource}:"))
+    return [whole] if whole in scopes else sorted(scope for scope in scopes if scope.startswith(f"{resource}:"))
 
 
 def may_in_console(role: str, grant: str) -> bool:

@@ -66,10 +66,10 @@ def _counts_as(client_id: str) -> Mapping[str, frozenset[str]]:
 
 
 def _closure(counts_as: Mapping[str, frozenset[str]], ids: Collection[str]) -> frozenset[str]:
-    found, waiting = set[str](), list(ids)
+    people, waiting = set[str](), list(ids)
     while waiting:
         person = waiting.pop()
-        if person not in found:
-            found.add(person)
+        if person not in people:
+            people.add(person)
             waiting.extend(counts_as.get(person, ()))
-    return frozenset(found)
+    return frozenset(people)

@@ -178,8 +178,8 @@ def _sign(vault: Vault, name: str, content: bytes) -> None:
 
 
 def _true_names(vault: Vault | None, contents: dict[str, bytes]) -> set[str]:
-    found = RowSignature.select().where(RowSignature.id.in_(list(contents)))
-    return {row.id for row in found if vault is None or vault.has_digest(_bound(row.id, contents[row.id]), row.digest)}
+    rows = RowSignature.select().where(RowSignature.id.in_(list(contents)))
+    return {row.id for row in rows if vault is None or vault.has_digest(_bound(row.id, contents[row.id]), row.digest)}
 
 
 def _content_of(name: str) -> bytes | None:

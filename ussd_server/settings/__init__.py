@@ -139,10 +139,10 @@ def read_settings(*, find_data: bool = False) -> Settings:
     for name in [name for name, value in os.environ.items() if name.startswith("USSD_") and not value.strip()]:
         del os.environ[name]
     env = Env(prefix="USSD_", eager=False)
-    given = {name.removeprefix("USSD_") for name in os.environ if name.startswith("USSD_")}
+    names = {name.removeprefix("USSD_") for name in os.environ if name.startswith("USSD_")}
     in_production = os.environ.get("USSD_ENV") == "production"
-    providers, problems_of_providers = read_provider_settings(env, given, in_production=in_production)
-    sms, problems_of_sms = read_sms_settings(env, given, in_production=in_production)
+    providers, problems_of_providers = read_provider_settings(env, names, in_production=in_production)
+    sms, problems_of_sms = read_sms_settings(env, names, in_production=in_production)
     data_dir = Path(env.str("DATA_DIR", "./var") or "./var").absolute()
     if find_data and not is_data_dir_given():
         data_dir = next((place for place in _places_of_data() if (place / "secrets.json").exists()), data_dir)

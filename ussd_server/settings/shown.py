@@ -23,14 +23,14 @@ _SHOWN_OF_PROVIDERS = ("_BASE_URL", "_ENVIRONMENT", "_COUNTRY", "_CURRENCY", "_V
 
 def shown_settings(settings: Settings) -> dict[str, str]:
     """Settings by their environment variables. Addresses of servers come without user, password and parameters."""
-    shown = {name: _text(getattr(settings, name)) for name in _SHOWN}
-    shown |= {name: _place(getattr(settings, name)) for name in _ADDRESSES}
-    named = {_NAMES.get(name, f"USSD_{name.upper()}"): value for name, value in shown.items()}
-    given = {
+    values = {name: _text(getattr(settings, name)) for name in _SHOWN}
+    values |= {name: _place(getattr(settings, name)) for name in _ADDRESSES}
+    named = {_NAMES.get(name, f"USSD_{name.upper()}"): value for name, value in values.items()}
+    of_providers = {
         name: value if name.endswith(_SHOWN_OF_PROVIDERS) else "set, not shown"
         for name, value in sorted(settings.given_to_providers.items())
     }
-    return named | given | {"Providers": _text(sorted(settings.providers))}
+    return named | of_providers | {"Providers": _text(sorted(settings.providers))}
 
 
 def hidden_settings(settings: Settings) -> dict[str, str]:

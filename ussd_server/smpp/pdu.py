@@ -172,15 +172,15 @@ class _Reader:
         return Address(self.c_text(21), ton, npi)
 
     def tlvs(self) -> dict[int, bytes]:
-        found = dict[int, bytes]()
+        tlvs = dict[int, bytes]()
         for _ in range(_MOST_TLVS):
             if self._at == len(self._body):
-                return found
+                return tlvs
             tag, length = _TLV.unpack(self.octets(_TLV.size))
-            found[tag] = self.octets(length)
+            tlvs[tag] = self.octets(length)
         if self._at < len(self._body):
             raise MalformedPduError("the body has too many TLVs")
-        return found
+        return tlvs
 
 
 def bind_transceiver(system_id: str, password: str) -> bytes:

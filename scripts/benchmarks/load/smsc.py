@@ -59,8 +59,8 @@ class LoadSmsc:
         bind = self._binds[session % len(self._binds)]
         bind.write(Pdu(CommandId.DELIVER_SM, 0, next(self._sequence), message.encode()).encode())
         async with asyncio.timeout(_SCREEN_SECONDS):
-            shown = await screen
-        return shown.text.decode("latin-1"), shown.tlvs[Tag.USSD_SERVICE_OP] != bytes((_LAST,))
+            reply = await screen
+        return reply.text.decode("latin-1"), reply.tlvs[Tag.USSD_SERVICE_OP] != bytes((_LAST,))
 
     async def load(self, phones: int, seconds: float) -> Outcome:
         """Let so many phones dial one session after the other; a screen that is wrong or late is an error."""

@@ -38,7 +38,7 @@ SCOPE: dict[str, Any] = {
     ],
 )
 def test_a_value_is_shown_through_its_filters(source: str, shown: str) -> None:
-    assert compile_template(source, {**WIDEST, Name("vars", "missing"): "W"}).shown(SCOPE) == shown
+    assert compile_template(source, {**WIDEST, Name("vars", "missing"): "W"}).phone_text(SCOPE) == shown
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_a_value_is_shown_through_its_filters(source: str, shown: str) -> None:
 @pytest.mark.parametrize("value", ["ß" * 10, "ŋ" * 10, "[" * 99, "a\nb\x00c", "…" * 10, "", None, "😀" * 10])
 def test_a_value_never_takes_more_septets_than_its_widest_value(source: str, value: Any) -> None:
     template = compile_template(source, WIDEST)
-    shown = template.shown({"vars": {"name": value}})
+    shown = template.phone_text({"vars": {"name": value}})
     assert len(shown) <= len(template.widest)
     assert "\n" not in shown
 
 
 def test_control_characters_are_removed_and_a_line_break_becomes_a_space() -> None:
     template = compile_template("{{vars.name}}", WIDEST)
-    assert template.shown({"vars": {"name": "a\nb\x07\u200bc"}}) == "a bc"
+    assert template.phone_text({"vars": {"name": "a\nb\x07\u200bc"}}) == "a bc"
 
 
 def test_a_server_receives_the_letters_unchanged() -> None:

@@ -91,8 +91,8 @@ def _smpp_options(
 @channels.command(name="list")
 def list_() -> None:
     """Show every channel with its gateway path, or with its operator and the state of each bind."""
-    found = services().channels.list(operator_context())
-    show_lines(found, map(_line, found), "There are no channels.")
+    channels = services().channels.list(operator_context())
+    show_lines(channels, map(_line, channels), "There are no channels.")
 
 
 @channels.switch(
@@ -152,13 +152,13 @@ def codes() -> None:
 def assign(code: str, client: str, menu: str | None, yes: bool) -> None:
     """Give CODE, such as '*384*123#', to a client."""
     owner = client_named(client)
-    given = services().channels.assign_code(AssignCode(code, owner.client_id), operator_context())
+    service_code = services().channels.assign_code(AssignCode(code, owner.client_id), operator_context())
     if menu:
-        confirm_taking(given, menu, yes=yes)
+        confirm_taking(service_code, menu, yes=yes)
         context = operator_context(owner.client_id)
         with among_menus(menu, context):
-            given = services().menus.bind_code(BindCode(code, menu), context)
-    show(given, _code_line(given, owner))
+            service_code = services().menus.bind_code(BindCode(code, menu), context)
+    show(service_code, _code_line(service_code, owner))
 
 
 @codes.command(name="list", example="--client acme")
@@ -166,8 +166,8 @@ def assign(code: str, client: str, menu: str | None, yes: bool) -> None:
 def list_codes(client: str) -> None:
     """Show a client's codes and the menus that answer them."""
     owner = client_named(client)
-    found = services().menus.codes(operator_context(owner.client_id))
-    show_lines(found, (_code_line(each, owner) for each in found), "The client has no codes.")
+    codes = services().menus.codes(operator_context(owner.client_id))
+    show_lines(codes, (_code_line(each, owner) for each in codes), "The client has no codes.")
 
 
 def _code_line(code: CodeView, owner: ClientView) -> str:

@@ -38,8 +38,8 @@ def create(name: str, client_id: str | None) -> None:
 @clients.command(name="list")
 def list_() -> None:
     """Show every client."""
-    found = services().clients.list(operator_context())
-    show_lines(found, map(_line, found), "There are no clients.")
+    clients = services().clients.list(operator_context())
+    show_lines(clients, map(_line, clients), "There are no clients.")
 
 
 @clients.switch(
@@ -71,14 +71,14 @@ def readers(client: str, is_counted: bool) -> None:
 
 @clients.command(example='acme --confirm "1 above UGX 0, 2 above UGX 5,000,000"')
 @click.argument("client")
-@click.option("--confirm", "shown", metavar="RULES", help="Let the proposed rules hold, as they are shown.")
-def approval_rules(client: str, shown: str | None) -> None:
+@click.option("--confirm", "confirmed_rules", metavar="RULES", help="Let the proposed rules hold, as they are shown.")
+def approval_rules(client: str, confirmed_rules: str | None) -> None:
     """Show how many approvals the payouts of CLIENT (name or id) need, and rules that wait for a confirmation.
 
     Its owners set the rules. Rules that ask for less wait until another owner or admin, or this command, confirms them.
     """
     rules, context = services().approval_rules, operator_context(client_named(client).client_id)
-    view = rules.get(context) if shown is None else rules.confirm(shown, context)
+    view = rules.get(context) if confirmed_rules is None else rules.confirm(confirmed_rules, context)
     waiting = [f"waiting: {in_words(view.proposed_approval_rules)}"] if view.proposed_approval_rules else []
     show(view, "\n".join([in_words(view.approval_rules), *waiting]))
 
@@ -100,7 +100,7 @@ def seed(file: Path | None) -> None:
     A second run changes nothing. Whatever contradicts what is there is refused, and the exit code is 1.
     """
     optional = ["id", "email", "role", "password"]
-    seed_rows(file, "clients.csv", ["name"], optional, _import_row, printed="password")
+    seed_rows(file, "clients.csv", ["name"], optional, _import_row, printed_column="password")
 
 
 def _import_row(row: Row) -> ImportedRow:

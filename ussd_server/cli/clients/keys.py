@@ -199,7 +199,7 @@ def seed(file: Path | None) -> None:
     has another secret here is refused, and the exit code is 1.
     """
     required, optional = ["client", "apikey", "apisecret"], ["scopes", "expires_at"]
-    seed_rows(file, "keys.csv", required, optional, _import_row, printed="apisecret")
+    seed_rows(file, "keys.csv", required, optional, _import_row, printed_column="apisecret")
 
 
 def _import_row(row: Row) -> ImportedRow:

@@ -52,8 +52,8 @@ def read_rows(file: Path, required: Collection[str], optional: Collection[str]) 
     for number, row in enumerate(kept, 1):
         for name in row:
             if name not in required and name not in optional:
-                known = ", ".join([*required, *optional])
-                raise click.ClickException(f"Row {number} has the unknown column {name}; there are {known}.")
+                columns = ", ".join([*required, *optional])
+                raise click.ClickException(f"Row {number} has the unknown column {name}; there are {columns}.")
         for name in required:
             if name not in row:
                 raise click.ClickException(f"Row {number} lacks {name}.")
@@ -76,27 +76,27 @@ def seed_rows(
     required: Collection[str],
     optional: Collection[str],
     import_row: Callable[[Row], ImportedRow],
-    printed: str,
+    printed_column: str,
 ) -> None:
-    """Import the rows of `file`, else those of the shipped `sample`, whose column `printed` is shown."""
+    """Import the rows of `file`, else those of the shipped `sample`, whose `printed_column` is shown."""
     settings = read_settings()
     rows = read_rows(file or shipped_sample(sample, settings), required, optional)
     services(settings)  # which may be a new one
     migrate()
-    import_rows(rows, import_row, shown=None if file else printed)
+    import_rows(rows, import_row, printed_column=None if file else printed_column)
 
 
-def import_rows(rows: list[Row], import_row: Callable[[Row], ImportedRow], shown: str | None = None) -> None:
+def import_rows(rows: list[Row], import_row: Callable[[Row], ImportedRow], printed_column: str | None = None) -> None:
     """Import every row by `import_row`, print each result, and end with exit code 1 when a row was refused.
 
-    `shown` is a column that is printed beside the results, such as the password of the shipped list.
+    `printed_column` is printed beside the results, such as the password of the shipped list.
     """
     results = []
     with progress("rows") as show_rows:
         for row in rows:
             imported = _try(import_row, row)
-            if shown and imported.outcome != "refused":
-                imported.made[shown] = str(row[shown])
+            if printed_column and imported.outcome != "refused":
+                imported.made[printed_column] = str(row[printed_column])
             results.append(imported)
             show_rows(len(results))
     lines = [

@@ -38,13 +38,13 @@ def show_(number: str, client: str | None, limit: int) -> None:
     """Show what happened with NUMBER, newest first, of all clients or of CLIENT."""
     request, histories = GetHistory(number, limit=limit), services().subscriber_history
     if client is None:
-        found = histories.of_all_clients(request, operator_context())
-        names = services().clients.names({client_id for client_id, _ in found}, operator_context())
+        entries = histories.of_all_clients(request, operator_context())
+        names = services().clients.names({client_id for client_id, _ in entries}, operator_context())
     else:
         of = client_named(client)
-        found = [(of.client_id, entry) for entry in histories.get(request, operator_context(of.client_id)).items]
+        entries = [(of.client_id, entry) for entry in histories.get(request, operator_context(of.client_id)).items]
         names = {of.client_id: of.name}
-    newest = tuple(_EntryOfClient(**asdict(entry), client=names[client_id]) for client_id, entry in found)
+    newest = tuple(_EntryOfClient(**asdict(entry), client=names[client_id]) for client_id, entry in entries)
     lines = [
         f"{iso_milliseconds(each.at)}  {each.client}  {'POSSIBLE DOUBLE  ' if each.possible_double else ''}"
         f"{each.title}. {each.sentence}"
@@ -84,8 +84,8 @@ def find(text: str) -> None:
     """
     if not 3 <= len(text) <= 64:
         raise click.UsageError("TEXT must be 3 to 64 characters long.")
-    found = services().search.find(Search(text), operator_context())
-    show_lines(found, map(_hit_lines, found.items), "Nothing was found.")
+    hits = services().search.find(Search(text), operator_context())
+    show_lines(hits, map(_hit_lines, hits.items), "Nothing was found.")
 
 
 def _hit_lines(hit: SearchHit) -> str:

@@ -46,8 +46,8 @@ def create(client: str, email: str, role: str, password_stdin: bool) -> None:
 def list_(client: str | None) -> None:
     """Show people."""
     client_id = client_id_of(client)
-    found = services().clients.list_users(client_id, operator_context())
-    show_lines(found, map(_line, found), "There are no users.")
+    users = services().clients.list_users(client_id, operator_context())
+    show_lines(users, map(_line, users), "There are no users.")
 
 
 @users.switch(

@@ -38,8 +38,8 @@ def webhooks() -> None:
 @client_option
 def list_(client: str) -> None:
     """Show the webhooks of a client, and since when deliveries to them fail."""
-    found = services().webhooks.list(context_of(client)).items
-    show_lines(found, map(_line, found), "The client has no webhooks.")
+    webhooks = services().webhooks.list(context_of(client)).items
+    show_lines(webhooks, map(_line, webhooks), "The client has no webhooks.")
 
 
 @webhooks.command(example="--client acme --from 2026-11-20T08:00:00Z --to 2026-11-20T10:00:00Z")
@@ -116,14 +116,14 @@ def listen(client: str, url: str, secret: str | None, count: int | None, past: b
 
 def _events_since(begin: datetime, context: RequestContext) -> list[EventView]:
     """The events of a client from `begin` on, oldest first."""
-    found: list[EventView] = []
+    events: list[EventView] = []
     cursor: str | None = None
     while True:
         page = services().events.list(ListEvents(from_at=begin, cursor=cursor), context)
-        found += page.items
+        events += page.items
         cursor = page.next_cursor
         if cursor is None:
-            return found[::-1]
+            return events[::-1]
 
 
 def _line(webhook: WebhookView) -> str:

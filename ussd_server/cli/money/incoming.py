@@ -31,14 +31,14 @@ def incoming() -> None:
 def list_(shows_all: bool) -> None:
     """Show held payments, newest first, each with up to three codes that the payer may have meant."""
     page = services().held_payments.list(ListPage(limit=_PAGE), operator_context())
-    found = list(page.items)
+    payments = list(page.items)
     while page.next_cursor and shows_all:
         page = services().held_payments.list(ListPage(cursor=page.next_cursor, limit=_PAGE), operator_context())
-        found += page.items
-    lines = [_line(each) for each in found]
+        payments += page.items
+    lines = [_line(each) for each in payments]
     if page.next_cursor:
         lines.append("There are more; --all shows them.")
-    show_lines(found, lines, "No payment is held.")
+    show_lines(payments, lines, "No payment is held.")
 
 
 @incoming.command(example=f"{EXAMPLE_ID} SCH1042 --by Ann --and Bob")
@@ -96,5 +96,5 @@ def payment_codes() -> None:
 def prefix(client: str, letters: str) -> None:
     """Give CLIENT (name or id) the 2 to 6 LETTERS with which its payment codes begin; none begins another's."""
     request = SetPrefix(client_named(client).client_id, letters)
-    given = services().payment_codes.set_prefix(request, operator_context())
-    show(given, f"The payment codes of {given.client} begin with {given.prefix}.")
+    code_prefix = services().payment_codes.set_prefix(request, operator_context())
+    show(code_prefix, f"The payment codes of {code_prefix.client} begin with {code_prefix.prefix}.")

@@ -68,15 +68,15 @@ def reading_of(dates: str | None, thousands: str | None, columns: tuple[str, ...
 class _ProviderAndFile(click.Argument):
     """`[PROVIDER] FILE`, passed as a pair."""
 
-    def __init__(self, names: list[str], **given: Any) -> None:
-        super().__init__(names, nargs=-1, required=True, metavar="[PROVIDER] FILE", **given)
+    def __init__(self, names: list[str], **options: Any) -> None:
+        super().__init__(names, nargs=-1, required=True, metavar="[PROVIDER] FILE", **options)
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> tuple[str | None, Path]:
-        given = list(value or ())
-        if len(given) not in (1, 2):
+        words = list(value or ())
+        if len(words) not in (1, 2):
             raise click.UsageError("Name the file, and before it the provider.", ctx)
-        provider = KnownName(PROVIDER_NAMES).convert(given[0], self, ctx) if len(given) == 2 else None
-        return provider, KnownFile().convert(given[-1], self, ctx)
+        provider = KnownName(PROVIDER_NAMES).convert(words[0], self, ctx) if len(words) == 2 else None
+        return provider, KnownFile().convert(words[-1], self, ctx)
 
 
 @command(example="mtn statement.csv")
@@ -153,12 +153,12 @@ def remove(layout_id: str, by: str) -> None:
     show(removed, f"The layout {removed.layout_id} is removed.")
 
 
-def _columns(given: tuple[str, ...]) -> dict[str, str]:
+def _columns(pairs: tuple[str, ...]) -> dict[str, str]:
     columns: dict[str, str] = {}
-    for each in given:
-        field, is_given, heading = each.partition("=")
+    for pair in pairs:
+        field, is_given, heading = pair.partition("=")
         if not is_given or not heading.strip() or field in columns:
-            raise click.BadParameter(f"{each!r} must be FIELD=HEADING, each field once.", param_hint="--column")
+            raise click.BadParameter(f"{pair!r} must be FIELD=HEADING, each field once.", param_hint="--column")
         columns[field.strip().lower()] = heading.strip()
     return columns
 
@@ -186,13 +186,13 @@ def _document(preview: StatementPreview) -> dict[str, Any]:
     }
 
 
-def _balance(found: BalanceBreak | None) -> dict[str, Any] | None:
-    if found is None:
+def _balance(balance: BalanceBreak | None) -> dict[str, Any] | None:
+    if balance is None:
         return None
     return {
-        "line": found.line,
-        "expected": shillings(found.expected_cents),
-        "found": shillings(found.found_cents),
+        "line": balance.line,
+        "expected": shillings(balance.expected_cents),
+        "found": shillings(balance.found_cents),
     }
 
 
@@ -210,9 +210,9 @@ def _sentences(preview: StatementPreview) -> Iterator[str]:
     if preview.first_at and preview.last_at:
         yield f"from {iso_milliseconds(preview.first_at)} to {iso_milliseconds(preview.last_at)}"
     if preview.balance:
-        found, expected = preview.balance.found_cents, preview.balance.expected_cents
+        balance, expected = preview.balance.found_cents, preview.balance.expected_cents
         yield (
-            f"line {preview.balance.line} does not follow: the balance is {written_amount(found)}, "
+            f"line {preview.balance.line} does not follow: the balance is {written_amount(balance)}, "
             f"and not {written_amount(expected)}"
         )
     if preview.problem:

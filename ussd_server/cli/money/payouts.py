@@ -113,8 +113,8 @@ def _details(view: messages.PayoutStates) -> str:
     date = [f"  sent from {view.send_at:%Y-%m-%d %H:%M} UTC"] if view.send_at else []
     if view.needs_money_at and not view.reserved_at:
         date.append(f"  its money was missing at {view.needs_money_at:%Y-%m-%d %H:%M} UTC")
-    given = [
+    approvals = [
         f"  approved {each.at:%Y-%m-%d %H:%M} UTC{': ' + each.note if each.note else ''}" for each in view.approvals
     ]
     why = [f"  {view.withdrawal_reason}"] if view.withdrawal_reason else []
-    return "\n".join([_line(view), *date, *given, *why, *states])
+    return "\n".join([_line(view), *date, *approvals, *why, *states])

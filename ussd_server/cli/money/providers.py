@@ -29,8 +29,8 @@ def providers(context: click.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     states = services().provider_states.list(operator_context())
-    found = {"items": [_write(state) for state in states]}
-    show_lines(found, map(_lines, states), "No provider is set up.")
+    items = {"items": [_write(state) for state in states]}
+    show_lines(items, map(_lines, states), "No provider is set up.")
 
 
 @providers.command(example="mtn --reason 'MTN is under maintenance until 14:00'")
@@ -79,8 +79,8 @@ def callbacks(shows_secrets: bool) -> None:
     Standard Webhooks secret with which it signs its reports.
     """
     base_url = services().settings.public_url or ""
-    known = [*services().callbacks.paths(operator_context()), *services().sms_reports.paths(operator_context())]
-    paths = {each.provider: each.path for each in known}
+    views = [*services().callbacks.paths(operator_context()), *services().sms_reports.paths(operator_context())]
+    paths = {each.provider: each.path for each in views}
     incoming = services().notices.paths(operator_context()) if shows_secrets else []
     listed: dict[str, dict[str, str | None]] = {
         provider: {"provider": provider, "path": path, "url": f"{base_url}{path}" if base_url else None}

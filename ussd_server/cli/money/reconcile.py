@@ -168,9 +168,9 @@ def list_(statement_id: str | None, shows_all: bool) -> None:
         cursor = page.next_cursor
         if cursor is None or (len(differences) > _MOST_SHOWN and not shows_all and not wants_json()):
             break
-    shown = differences if shows_all else differences[:_MOST_SHOWN]
-    sentence = "\n".join(map(_sentence_of_review, shown)) or "No difference waits for a review."
-    if len(differences) > len(shown):
+    first = differences if shows_all else differences[:_MOST_SHOWN]
+    sentence = "\n".join(map(_sentence_of_review, first)) or "No difference waits for a review."
+    if len(differences) > len(first):
         sentence += "\nThere are more; --all shows them."
     show({"items": [_plain_difference(each) for each in differences]}, sentence)
 
@@ -275,8 +275,8 @@ def _print_sentences(result: messages.Reconciliation, most: int | None) -> None:
     )
     click.echo(", ".join(f"{name} {written_amount(cents)}" for name, cents in _sums(result).items()))
     if result.balance is not None:
-        expected, found = map(written_amount, (result.balance.expected_cents, result.balance.found_cents))
-        click.echo(f"line {result.balance.line}  balance {found}, and {expected} would follow")
+        expected, balance = map(written_amount, (result.balance.expected_cents, result.balance.found_cents))
+        click.echo(f"line {result.balance.line}  balance {balance}, and {expected} would follow")
     if result.is_repeat:
         click.echo("This file was imported before; nothing was stored.")
     elif not result.is_stored:

@@ -91,11 +91,11 @@ def recover(
     show_lines(lost, lines, "No payment was lost.")
 
 
-def _statement(given: str) -> tuple[str, Path]:
-    provider, is_given, name = given.partition("=")
+def _statement(text: str) -> tuple[str, Path]:
+    provider, is_given, name = text.partition("=")
     path = Path(name)
     if not is_given or not path.is_file():
-        raise click.BadParameter(f"{given!r} must be PROVIDER=FILE with a file that exists.", param_hint="--statement")
+        raise click.BadParameter(f"{text!r} must be PROVIDER=FILE with a file that exists.", param_hint="--statement")
     return provider, path
 
 

@@ -33,19 +33,19 @@ def daily(day: datetime | None, client: str | None, as_csv: bool) -> None:
         for part in services().daily_reports.csv(request, context):
             click.echo(part, nl=False)
         return
-    found = services().daily_reports.get(request, context)
-    show(writer(DailyReport)(found), _sentences(found))
+    report = services().daily_reports.get(request, context)
+    show(writer(DailyReport)(report), _sentences(report))
 
 
-def _sentences(found: DailyReport) -> str:
+def _sentences(report: DailyReport) -> str:
     lines = [
         f"{row.type:<13} {row.provider or '-':<9} {row.status:<10} {row.count:>8}  "
         f"{written_amount(row.amount_cents):>20}  fees {written_amount(row.fees_cents):>16}  "
         f"median {row.median_seconds:.1f} s"
-        for row in found.rows
+        for row in report.rows
     ]
-    rate = "No payment became final." if found.success_rate is None else f"{found.success_rate:.1%} did not fail."
-    return "\n".join([found.date, *lines, rate])
+    rate = "No payment became final." if report.success_rate is None else f"{report.success_rate:.1%} did not fail."
+    return "\n".join([report.date, *lines, rate])
 
 
 @group()
@@ -84,9 +84,8 @@ def close(date: datetime, provider: str, by: str, second: str | None, is_empty: 
 @click.option("--open", "is_open", is_flag=True, help="Only days that are not closed.")
 def list_(is_open: bool) -> None:
     """Show the past 31 days of each provider, and which are closed."""
-    found = services().days.list(operator_context())
-    shown = [each for each in found if not (is_open and each.closed)]
-    show_lines(shown, map(_state, shown), "Every day is closed.")
+    days = [each for each in services().days.list(operator_context()) if not (is_open and each.closed)]
+    show_lines(days, map(_state, days), "Every day is closed.")
 
 
 def _bridge_line(step: BridgeStep) -> str:

@@ -53,8 +53,8 @@ def confirm(client: str, number: str, by: str) -> None:
 @settlements.command()
 def accounts() -> None:
     """Show the bank account of every client, and whether it is confirmed."""
-    found = services().bank_accounts.list(operator_context())
-    show_lines(found, map(_line, found), "There is no client yet.")
+    bank_accounts = services().bank_accounts.list(operator_context())
+    show_lines(bank_accounts, map(_line, bank_accounts), "There is no client yet.")
 
 
 @settlements.command(example="--csv for-the-bank.csv --by Ann")
@@ -86,9 +86,9 @@ def waiting(csv_path: Path) -> None:
 
     Settlements of disabled clients, and for a bank account that was changed since, are left out: cancel them.
     """
-    found = services().bank_settlements.waiting(operator_context())
-    csv_path.write_bytes(b"".join(services().bank_settlements.file(found)))
-    show_lines(found, map(_line_of_due, found), "No settlement waits for the bank.")
+    settlements = services().bank_settlements.waiting(operator_context())
+    csv_path.write_bytes(b"".join(services().bank_settlements.file(settlements)))
+    show_lines(settlements, map(_line_of_due, settlements), "No settlement waits for the bank.")
 
 
 @settlements.command(example="due.csv --by Ann --and Ben")
@@ -129,8 +129,8 @@ def returned(settlement_id: str, by: str, second: str) -> None:
 @click.argument("client", metavar="[CLIENT]", required=False)
 def list_(client: str | None) -> None:
     """Show the newest settlements, of all clients or of CLIENT (name or id)."""
-    found = services().bank_settlements.list(context_of(client))
-    show_lines(found, map(_line_of_settlement, found), "Nothing was settled yet.")
+    settlements = services().bank_settlements.list(context_of(client))
+    show_lines(settlements, map(_line_of_settlement, settlements), "Nothing was settled yet.")
 
 
 def _line_of_due(due: messages.DueSettlement) -> str:

@@ -101,8 +101,8 @@ def _line(item: ReviewItem) -> str:
 
 
 def _detail(change: TransactionChange) -> str:
-    known = {name: value for name, value in asdict(change.detail).items() if value is not None}
-    return ", ".join(f"{name} {value}" for name, value in known.items())
+    details = {name: value for name, value in asdict(change.detail).items() if value is not None}
+    return ", ".join(f"{name} {value}" for name, value in details.items())
 
 
 def _details(item: ReviewHistory) -> str:

@@ -49,8 +49,8 @@ def check(file: Path) -> None:
     report = check_document(raw, allow_plain_http=True, places=lambda: places)
     document, _ = read(raw)
     if wants_json():
-        found = CheckReport(document.id, report.passes, report.errors, report.warnings)
-        show(writer(CheckReport)(found), "")
+        machine_report = CheckReport(document.id, report.passes, report.errors, report.warnings)
+        show(writer(CheckReport)(machine_report), "")
     else:
         _print_report(report, document)
     sys.exit(0 if report.passes else 1)
@@ -85,13 +85,13 @@ def list_menus(client: str | None) -> None:
     operator = operator_context()
     clients = services().clients
     owners = clients.list(operator) if client is None else (client_named(client),)
-    found = [
+    menus = [
         {"client": owner.name, **asdict(each)}
         for owner in owners
         for each in services().menus.list(operator_context(owner.client_id))
     ]
-    lines = [_summary(each) for each in found]
-    show_lines(found, lines, "There are no menus.")
+    lines = [_summary(each) for each in menus]
+    show_lines(menus, lines, "There are no menus.")
 
 
 @menu.command(name="show", example="shop --client acme > shop.yaml")
@@ -103,9 +103,9 @@ def show_menu(menu_id: str, client: str, draft: bool) -> None:
     owner = client_named(client)
     context = operator_context(owner.client_id)
     with among_menus(menu_id, context):
-        found = services().menus.get(menu_id, context)
-    document = found.draft if draft or found.published is None else found.published
-    show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"))
+        menu = services().menus.get(menu_id, context)
+    document = menu.draft if draft or menu.published is None else menu.published
+    show({"client": owner.name, **asdict(menu)}, write_yaml(document).rstrip("\n"))
 
 
 @menu.command(example="shop.yaml --client acme --code '*384*123#'")
@@ -119,8 +119,8 @@ def publish(file: Path, client: str, code: str | None, yes: bool) -> None:
     menu_id = str(raw.get("id") or file.stem)
     context = context_of(client)
     if code:
-        given = services().channels.assign_code(AssignCode(code, context.client_id), context)
-        confirm_taking(given, menu_id, yes=yes)
+        service_code = services().channels.assign_code(AssignCode(code, context.client_id), context)
+        confirm_taking(service_code, menu_id, yes=yes)
     services().menus.save_draft(SaveDraft(menu_id, raw), context)
     version = services().menus.publish(menu_id, context)
     if code:
@@ -174,20 +174,20 @@ def _play(document: Document, raw: Any, number: int) -> dict[str, Any]:
     return {"name": name, "problems": [finding.message for finding in findings]}
 
 
-def _summary(found: dict[str, Any]) -> str:
-    version = f"version {found['published_version']}" if found["published_version"] else "draft only"
-    return "  ".join([found["client"], found["menu_id"], version, ", ".join(found["codes"]), found["title"]]).rstrip()
+def _summary(menu: dict[str, Any]) -> str:
+    version = f"version {menu['published_version']}" if menu["published_version"] else "draft only"
+    return "  ".join([menu["client"], menu["menu_id"], version, ", ".join(menu["codes"]), menu["title"]]).rstrip()
 
 
 def _print_report(report: Report, document: Document) -> None:
     console = Console(highlight=False)
-    found = Table.grid(padding=(0, 2))
-    found.add_column()
-    found.add_column(overflow="fold")
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(overflow="fold")
     for finding in report.findings:
         colour = "red" if finding.severity == "error" else "yellow"
-        found.add_row(Text(finding.severity, colour), Text(f"{finding.node or 'document'}: {finding.message}"))
-    console.print(found)
+        table.add_row(Text(finding.severity, colour), Text(f"{finding.node or 'document'}: {finding.message}"))
+    console.print(table)
     worst = max((each for each in report.findings if each.screen), key=_excess, default=None)
     if worst is not None and worst.screen is not None and worst.excess is not None:
         budget = document.budget_for(worst.network or "")

@@ -49,7 +49,7 @@ def doctor(context: click.Context) -> None:
             mend = "Correct it in the environment; deploy/environment.example explains each setting."
             findings.append(DoctorFinding(name, what, mend))
     healthy = all(each.mend is None for each in findings)
-    found = {
+    report = {
         "healthy": healthy,
         "findings": [asdict(each) for each in findings],
         "running": [
@@ -57,7 +57,7 @@ def doctor(context: click.Context) -> None:
             for each in running
         ],
     }
-    show(found, "\n".join([*map(_lines, findings), *_settings_lines(running)]))
+    show(report, "\n".join([*map(_lines, findings), *_settings_lines(running)]))
     context.exit(0 if healthy else 1)
 
 

@@ -178,8 +178,8 @@ def _providers(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFi
         tokens=tokens,
     )
     if not providers:
-        known = " or ".join(f"USSD_{each.name.upper()}_" for each in PACKAGES if each.read_settings)
-        yield DoctorFinding("providers", "none is switched on", f"Set those of {known} that apply.")
+        prefixes = " or ".join(f"USSD_{each.name.upper()}_" for each in PACKAGES if each.read_settings)
+        yield DoctorFinding("providers", "none is switched on", f"Set those of {prefixes} that apply.")
     for provider in providers:
         if not provider.shows_balance:
             yield DoctorFinding(provider.name, "was not asked: it shows no balance")

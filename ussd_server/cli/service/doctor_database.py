@@ -69,7 +69,7 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
         fault = explain(error)
         if fault is None:
             raise
-        yield DoctorFinding("database", f"the {kind} database {fault.found}", fault.mend)
+        yield DoctorFinding("database", f"the {kind} database {fault.problem}", fault.mend)
         return
     finally:
         close_connections()
@@ -97,9 +97,9 @@ def losses_of_a_failover(standbys: Standbys, *, are_accepted: bool) -> DoctorFin
     if standbys.are_synchronous:
         return DoctorFinding("failover", "loses nothing: a standby has each commit before it is answered")
     if standbys.number:
-        found = "may lose the commits of the last moments: no standby is synchronous"
+        loss = "may lose the commits of the last moments: no standby is synchronous"
         mend = "Set synchronous_standby_names on the primary, or accept the loss with USSD_MAY_LOSE_COMMITS=1."
-        return DoctorFinding("failover", found, None if are_accepted else mend)
+        return DoctorFinding("failover", loss, None if are_accepted else mend)
     return DoctorFinding("failover", "there is no standby: without this server the last backup is what is left")
 
 
@@ -109,9 +109,9 @@ def callers() -> DoctorFinding:
     addresses, clients = {str(row.last_used_address) for row in used}, {row.client_id for row in used}
     if len(addresses) == 1 and _is_of_a_proxy(*addresses, is_shared=len(clients) > 1):
         bound = ApiKey.select().where(ApiKey.allowed_addresses.is_null(False)).count()
-        found = f"the last calls of all keys came from {addresses.pop()}, which seems to be a proxy of yours"
+        result = f"the last calls of all keys came from {addresses.pop()}, which seems to be a proxy of yours"
         mend = "Correct USSD_TRUSTED_PROXIES: the number of proxies that each add to X-Forwarded-For."
-        return DoctorFinding("callers", f"{found}; {bound} keys have allowed addresses" if bound else found, mend)
+        return DoctorFinding("callers", f"{result}; {bound} keys have allowed addresses" if bound else result, mend)
     return DoctorFinding("callers", f"keys were last used from {len(addresses)} addresses")
 
 
@@ -165,8 +165,8 @@ def _days_of_requests() -> Iterator[DoctorFinding]:
         yield DoctorFinding("request log", f"has partitions until {end:%Y-%m-%d}")
         return
     mend = "The worker adds days: see that it runs, that its user owns api_requests, and what its log says."
-    found = f"has no partition for {tomorrow}; requests are kept, but removed row by row"
-    yield DoctorFinding("request log", found, mend)
+    result = f"has no partition for {tomorrow}; requests are kept, but removed row by row"
+    yield DoctorFinding("request log", result, mend)
 
 
 def examine_replica(url: str, most_lag_seconds: int) -> DoctorFinding:
@@ -202,5 +202,5 @@ def _reference_key(keyring: Keyring) -> DoctorFinding:
     if kept not in (None, keyring.reference_check_value):
         mend = "Until then no payment is created, because a repeated one could be paid twice."
         return DoctorFinding("reference key", WRONG_REFERENCE_KEY, mend)
-    found = "not used yet" if kept is None else "the one that this database's payments were made with"
-    return DoctorFinding("reference key", f"{found}; it never changes, keep a copy of the secrets file")
+    state = "not used yet" if kept is None else "the one that this database's payments were made with"
+    return DoctorFinding("reference key", f"{state}; it never changes, keep a copy of the secrets file")

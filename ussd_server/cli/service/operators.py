@@ -37,8 +37,8 @@ def create(email: str, password_stdin: bool) -> None:
 @operators.command(name="list")
 def list_() -> None:
     """Show operators."""
-    found = services().operators.list(operator_context())
-    show_lines(found, map(_line, found), "There are no operators.")
+    operators = services().operators.list(operator_context())
+    show_lines(operators, map(_line, operators), "There are no operators.")
 
 
 @operators.switch(

@@ -61,10 +61,10 @@ def run(without_examples: bool, verbose: bool) -> None:
                         else None
                     )
                 if demonstration:
-                    shown, welcome = asdict(demonstration), _welcome(demonstration, settings.data_dir)
+                    output, welcome = asdict(demonstration), _welcome(demonstration, settings.data_dir)
                 else:
-                    shown, welcome = {"base_url": address}, f"Serving at {address}"
-                supervisor.serve(settings, listener, redis, lambda: show(shown, welcome))
+                    output, welcome = {"base_url": address}, f"Serving at {address}"
+                supervisor.serve(settings, listener, redis, lambda: show(output, welcome))
     except StartError as refusal:
         raise click.ClickException(str(refusal)) from None
     except NeverStartedError as name:

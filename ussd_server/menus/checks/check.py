@@ -79,8 +79,8 @@ def check(
     report = _check(raw, allow_plain_http, session_life_seconds, also, work or WorkBudget())
     if places is None or not report.findings:
         return report
-    found = places()
-    return Report(tuple(_placed(finding, found) for finding in report.findings))
+    positions = places()
+    return Report(tuple(_placed(finding, positions) for finding in report.findings))
 
 
 def _check(

@@ -50,8 +50,8 @@ def find_loops(document: Document) -> Iterator[Finding]:
         try:
             order = list(TopologicalSorter(graph).static_order())
             break
-        except CycleError as found:
-            cycle = found.args[1]
+        except CycleError as loop:
+            cycle = loop.args[1]
             yield error("loop", f"a loop without a screen: {' -> '.join(reversed(cycle))}", cycle[-1])
             graph = {name: nexts - set(cycle) for name, nexts in graph.items() if name not in cycle}
     lengths: dict[str, int] = {}

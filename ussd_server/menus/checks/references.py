@@ -25,19 +25,19 @@ _PIN = re.compile(r"\bpin\b|namba ya siri|ennamba (?:yo )?ey'ekyama", re.IGNOREC
 
 def find_unknown_targets(document: Document, spelling: Spelling) -> Iterator[Finding]:
     """Find exits that lead to no node."""
-    known = document.nodes.keys() | document.unread
-    written = [name for name in known if "." not in name]
+    names = document.nodes.keys() | document.unread
+    written = [name for name in names if "." not in name]
 
     def unknown(what: str, target: str, node: str | None, path: tuple[str, ...]) -> Finding:
         nearest = spelling.nearest(target, written)
         message = f"{what} `{target}`, and there is no such node{did_you_mean(nearest)}"
         return error("goto", message, node, path, nearest)
 
-    if document.start not in known and document.start:
+    if document.start not in names and document.start:
         yield unknown("`start` is", document.start, None, ("start",))
     for name, node in document.nodes.items():
         for label, target, path in exits(node):
-            if target not in known:
+            if target not in names:
                 yield unknown(f"`{label or 'goto'}` leads to", target, name, path)
 
 
@@ -71,8 +71,8 @@ def find_missing_texts(document: Document) -> Iterator[Finding]:
             elif not document.fallback:
                 where = ", ".join(f"`{'.'.join(path)}`" for path in missing)
                 ways = 'write it, or let the default language stand in with `"fallback": true`'
-                found = error("language", f"{where} has no text in `{language}`; {ways}", name, missing[0])
-                yield replace(found, language=language)
+                finding = error("language", f"{where} has no text in `{language}`; {ways}", name, missing[0])
+                yield replace(finding, language=language)
 
 
 def find_unknown_variables(document: Document, spelling: Spelling) -> Iterator[Finding]:
@@ -113,8 +113,8 @@ def find_bad_addresses(document: Document, plain_http: bool) -> Iterator[Finding
 def find_pin_questions(document: Document) -> Iterator[Finding]:
     """Find questions that ask for a mobile-money PIN."""
     for name, node in document.nodes.items():
-        shown = node.text.by_language.values() if isinstance(node, nodes.InputNode) else ()
-        if any(_PIN.search(text.source) for text in shown):
+        questions = node.text.by_language.values() if isinstance(node, nodes.InputNode) else ()
+        if any(_PIN.search(text.source) for text in questions):
             yield warning(
                 "pin", "this asks for a PIN; a mobile-money PIN belongs only into the provider's own prompt", name
             )
@@ -161,11 +161,11 @@ def _is_known(document: Document, name: Name, item_names: set[str]) -> bool:
 def _nearest(document: Document, name: Name, item_names: set[str], spelling: Spelling) -> str | None:
     """Return the known name nearest to an undeclared one, with its scope."""
     if name.scope == "vars":
-        known: set[str] = set(document.variables)
+        names: set[str] = set(document.variables)
     else:
         facts = {each.name for each in WIDEST_FACTS if each.scope == name.scope}
-        known = facts if name.scope in _FACTS else item_names
-    nearest = spelling.nearest(name.name, sorted(known))
+        names = facts if name.scope in _FACTS else item_names
+    nearest = spelling.nearest(name.name, sorted(names))
     return None if nearest is None else f"{name.scope}.{nearest}"
 
 
@@ -180,8 +180,8 @@ def _key_path(node: nodes.Node, key: str) -> tuple[str, ...]:
 
 def _hint(name: Name) -> str:
     if name.scope in _FACTS:
-        known = sorted(each.name for each in WIDEST_FACTS if each.scope == name.scope)
-        return f"; a {name.scope} has {', '.join(known)}"
+        facts = sorted(each.name for each in WIDEST_FACTS if each.scope == name.scope)
+        return f"; a {name.scope} has {', '.join(facts)}"
     return "; add it to `vars`" if name.scope == "vars" else " by the items of this list"
 
 

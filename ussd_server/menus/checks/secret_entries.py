@@ -85,8 +85,8 @@ def _only_compares(part: LocalizedText | Template | Expression, secret: Name, ot
         return True
     if isinstance(part, Template):
         return False
-    found = compared_with(part.source, secret)
-    return found is not None and found <= {Name("vars", other) for other in others}
+    operands = compared_with(part.source, secret)
+    return operands is not None and operands <= {Name("vars", other) for other in others}
 
 
 def _about_payment(node: nodes.PayNode) -> Iterator[tuple[tuple[str, ...], Template]]:

@@ -97,12 +97,12 @@ def fullest_screens(document: Document, work: WorkBudget) -> list[FullestScreen]
         for layout in _layouts(document, node, language, measurer):
             for network, budget in budgets.items():
                 for size, lines in measurer.longest(layout.screens(budget)):
-                    found = FullestScreen(
+                    screen = FullestScreen(
                         language, network, node.name, joined(lines), size.units, budget.limit_of(size), size.unit
                     )
                     before = fullest.get((language, network))
-                    if before is None or found.share > before.share:
-                        fullest[language, network] = found
+                    if before is None or screen.share > before.share:
+                        fullest[language, network] = screen
     return list(fullest.values())
 
 

@@ -237,7 +237,7 @@ def _variable(fields: DocumentFields, types: tuple[str, ...]) -> Variable:
     max_len = default if type_name in ("phone", "date", "list") else fields.integer("max_len", default, 1, longest)
     overflow = fields.string("overflow", "refuse", ("refuse", "truncate"))
     max_items, item_fields = 0, {}
-    given = fields.boolean("given")
+    is_given = fields.boolean("given")
     if type_name == "list":
         max_items = fields.integer("max_items", 10, 1, MAX_ITEMS) or MAX_ITEMS
         inner = tuple(each for each in TYPES if each != "list")
@@ -246,7 +246,7 @@ def _variable(fields: DocumentFields, types: tuple[str, ...]) -> Variable:
             name: _variable(fields.within(each, f"fields.{name}"), inner) for name, each in declared.items()
         } or {"": Variable("text", default_max_len("text"))}
     fields.refuse_others()
-    return Variable(type_name, max_len or default, overflow == "truncate", given, max_items, item_fields)
+    return Variable(type_name, max_len or default, overflow == "truncate", is_given, max_items, item_fields)
 
 
 def _widths(variables: Mapping[str, Variable], problems: Sequence[Finding]) -> dict[Name, str]:

@@ -74,10 +74,10 @@ class DocumentFields:
         for name in self._raw:
             if name not in self._read_names:
                 self.reading.spend(_UNITS_OF_AN_UNKNOWN_FIELD)
-                known = ", ".join(f"`{each}`" for each in sorted(self._read_names))
+                names = ", ".join(f"`{each}`" for each in sorted(self._read_names))
                 spelling = self.reading.spelling
                 suggestion = spelling.nearest(name, absent) or spelling.nearest(name, sorted(self._read_names))
-                message = f"unknown field `{self._path(name)}`; the fields here are {known}{did_you_mean(suggestion)}"
+                message = f"unknown field `{self._path(name)}`; the fields here are {names}{did_you_mean(suggestion)}"
                 self._refuse_name(name, message, suggestion)
 
     def refuse_misspelt(self, name: str) -> None:

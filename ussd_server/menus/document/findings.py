@@ -60,8 +60,8 @@ def error(
 ) -> Finding:
     """Return a finding that blocks publishing. `path` begins in the node, if there is one."""
     whole = path if node is None else (*node_path(node), *path)
-    shown = None if node is None else shorten(node)
-    return Finding("error", rule, shorten(message), shown, suggestion=suggestion, path=whole)
+    short_name = None if node is None else shorten(node)
+    return Finding("error", rule, shorten(message), short_name, suggestion=suggestion, path=whole)
 
 
 def node_path(node: str) -> tuple[str, ...]:
@@ -140,10 +140,10 @@ class Spelling:
 def _close(word: str, names: list[str]) -> list[str]:
     folded = {name.casefold(): name for name in names}
     written = word.casefold()
-    found = difflib.get_close_matches(written, folded, n=_BEST, cutoff=_SIMILARITY)
+    matches = difflib.get_close_matches(written, folded, n=_BEST, cutoff=_SIMILARITY)
     # Of two equally similar names, prefer the one with the same beginning: `end` for `ent`, not `set`.
-    found.sort(key=lambda name: (_likeness(written, name), name[0] == written[0]), reverse=True)
-    return [folded[each] for each in found]
+    matches.sort(key=lambda name: (_likeness(written, name), name[0] == written[0]), reverse=True)
+    return [folded[each] for each in matches]
 
 
 def _likeness(word: str, name: str) -> float:

@@ -73,15 +73,15 @@ def _declared(kind: Any) -> tuple[DeclaredField, ...]:
 declared: Callable[[Any], tuple[DeclaredField, ...]] = cache(_declared)
 
 
-def read_object(kind: type[_Declared], fields: DocumentFields, **given: Any) -> _Declared:
-    """Read the declared fields of a class and refuse all others; `given` are its other attributes."""
+def read_object(kind: type[_Declared], fields: DocumentFields, **attributes: Any) -> _Declared:
+    """Read the declared fields of a class and refuse all others; `attributes` are its other ones."""
     values = {
         each.attribute: each.kind.read(fields, each.name)
         for each in declared(kind)
         if each.kind.reads_absent or not each.has_default or fields.value(each.name) is not None
     }
     fields.refuse_others()
-    return kind(**given, **values)
+    return kind(**attributes, **values)
 
 
 def object_schema(kind: type) -> Schema:
@@ -116,10 +116,10 @@ def array(items: Schema, most: int = 100, fewest: int = 0) -> Schema:
 
 def mapping(values: Schema, most: int | None = None, names: str | None = None) -> Schema:
     """An object whose names the author chooses."""
-    found: Schema = {"type": "object", "additionalProperties": values}
+    schema: Schema = {"type": "object", "additionalProperties": values}
     if most is not None:
-        found["maxProperties"] = most
-    return found if names is None else {**found, "propertyNames": {"pattern": names}}
+        schema["maxProperties"] = most
+    return schema if names is None else {**schema, "propertyNames": {"pattern": names}}
 
 
 def string(longest: int = 200) -> Kind:

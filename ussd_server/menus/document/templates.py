@@ -34,10 +34,10 @@ class Slot:
     filters: tuple[Filter, ...]
     widest: str
 
-    def shown(self, scope: Scope) -> str:
+    def phone_text(self, scope: Scope) -> str:
         """Return the value for a phone: filtered, in the GSM alphabet, cut to the declared width."""
-        shown = self.value(scope, drop_controls)
-        return plain(shown)[: len(self.widest)]
+        value = self.value(scope, drop_controls)
+        return plain(value)[: len(self.widest)]
 
     def value(self, scope: Scope, clean: Callable[[str], str]) -> str:
         """Return the value as text, cleaned by `clean` and then filtered."""
@@ -70,9 +70,9 @@ class Template:
         """The text at its longest: every variable at its declared maximum."""
         return "".join(part.widest if isinstance(part, Slot) else part for part in self.parts)
 
-    def shown(self, scope: Scope) -> str:
+    def phone_text(self, scope: Scope) -> str:
         """Return the text for a screen; it never takes more septets than `widest`."""
-        return "".join(part.shown(scope) if isinstance(part, Slot) else part for part in self.parts)
+        return "".join(part.phone_text(scope) if isinstance(part, Slot) else part for part in self.parts)
 
     def filled(self, scope: Scope, clean: Callable[[str], str] = drop_controls) -> str:
         """Return the text for a server: values keep their letters; `clean` is applied to each."""

@@ -177,7 +177,7 @@ def action_of(node: nodes.ActionNode, scope: Scope, language: str, confirmation:
             number = _phone_number(node.of.value(scope))
             return LookupNameAction(node.name, number) if number else None
         case nodes.SmsNode():
-            number, text = _phone_number(node.to.value(scope)), node.text.in_language(language).shown(scope)
+            number, text = _phone_number(node.to.value(scope)), node.text.in_language(language).phone_text(scope)
             return SmsAction(node.name, number, transliterate(text)) if number and text.strip() else None
         case nodes.HttpNode():
             headers = tuple((name, value.filled(scope)) for name, value in node.headers)

@@ -64,18 +64,18 @@ def start(
     facts: SessionFacts,
     language: str | None = None,
     *,
-    given: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
     entries: Sequence[str] = (),
     channel: DisplayOptions = STANDARD,
 ) -> Turn:
     """Begin a session, in `language` if the menu has it.
 
-    `given` sets variables that the document declares as given. `entries` were dialled with the code. They are applied
+    `values` sets variables that the document declares as given. `entries` were dialled with the code. They are applied
     through menus, inputs, lists and languages only, up to a confirmation, a secret, a payment, a message, an http call
     that is not GET, or the first invalid entry; the others are dropped.
     """
     navigator = Navigator(document, channel)
-    state = navigator.begin(facts, language, given)._replace(ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
+    state = navigator.begin(facts, language, values)._replace(ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
     return _apply_remaining(navigator, navigator.go_to(state, document.start))
 
 
@@ -91,8 +91,8 @@ def enter(document: Document, state: State, entry: str, channel: DisplayOptions 
     stored state returns the same action.
     """
     navigator = Navigator(document, channel)
-    shown = MASK if asks_secret(document, state) else drop_controls(entry)[:160]
-    return _enter(navigator, state, entry)._replace(entry_shown=shown)
+    text = MASK if asks_secret(document, state) else drop_controls(entry)[:160]
+    return _enter(navigator, state, entry)._replace(entry_shown=text)
 
 
 def asks_secret(document: Document, state: State) -> bool:
@@ -198,8 +198,8 @@ def _choose(navigator: Navigator, state: State, typed: str) -> Turn:
     node = navigator.document.nodes[state.node]
     match node:
         case MenuNode():
-            shown = state.values().options(node)
-            option = next((each for each in shown if each.key == typed), None)
+            options = state.values().options(node)
+            option = next((each for each in options if each.key == typed), None)
             if option is not None:
                 return navigator.advance(navigator.assign(state, option.set), option.goto)
         case ConfirmNode() if typed in ("1", "2"):

@@ -98,8 +98,8 @@ def _passed(rule: Rule, value: Any, var: str, variable: Variable, scope: Scope) 
         case "integer":
             return _within(rule, int(text) if _INTEGER.fullmatch(text) else None)
         case "phone":
-            found = phone_number(text.replace(" ", ""))
-            value = found if found and national_number(found).startswith("7") else None
+            number = phone_number(text.replace(" ", ""))
+            value = number if number and national_number(number).startswith("7") else None
         case "date":
             value = _date(text)
         case "length":
@@ -125,10 +125,10 @@ def _within(rule: Rule, number: int | None) -> int:
 
 def _date(text: str) -> str | None:
     """Read a date in the order day, month, year, or in ISO form."""
-    found = _DATE.fullmatch(text)
+    match = _DATE.fullmatch(text)
     try:
-        if found:
-            day, month, year = (int(part) for part in found.groups())
+        if match:
+            day, month, year = (int(part) for part in match.groups())
             return datetime.date(year, month, day).isoformat()
         return datetime.date.fromisoformat(text).isoformat() if _ISO_DATE.fullmatch(text) else None
     except ValueError:

@@ -53,7 +53,7 @@ class LiveValues:
     scope: Scope
 
     def text(self, text: LocalizedText, language: str) -> str:
-        return text.in_language(language).shown(self.scope)
+        return text.in_language(language).phone_text(self.scope)
 
     def options(self, node: nodes.MenuNode) -> Sequence[nodes.Option]:
         """Return the options whose condition holds."""
@@ -61,7 +61,7 @@ class LiveValues:
 
     def labels(self, node: nodes.ListNode, language: str) -> Sequence[str]:
         template = node.label.in_language(language)
-        return [template.shown({**self.scope, "item": item}) for item in items_of(node, self.scope)]
+        return [template.phone_text({**self.scope, "item": item}) for item in items_of(node, self.scope)]
 
 
 class State(NamedTuple):
@@ -172,11 +172,11 @@ class Navigator:
     document: Document
     channel: DisplayOptions
 
-    def begin(self, facts: SessionFacts, language: str | None, given: Mapping[str, Any] | None) -> State:
+    def begin(self, facts: SessionFacts, language: str | None, values: Mapping[str, Any] | None) -> State:
         """Return the state before the first screen, with the variables that the document declares as given."""
         spoken = language if language in self.document.languages else self.document.default_language
         state = State(facts, self.document.start, spoken or self.document.default_language)
-        for name, value in (given or {}).items():
+        for name, value in (values or {}).items():
             if name in self.document.variables and self.document.variables[name].given:
                 state = self.keep(state, name, value)
         return state

@@ -65,7 +65,7 @@ def announce(
     amount_cents: int,
     *,
     kind: str = "collection",
-    given: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
     channel: DisplayOptions = STANDARD,
 ) -> Turn:
     """Begin a session with the outcome of a payment: `succeeded`, `failed` or `processing`.
@@ -73,7 +73,7 @@ def announce(
     The sentence names the menu's title as payee of a `collection` and payer of a `disbursement`, as far as it fits.
     """
     navigator = Navigator(document, channel)
-    state = navigator.begin(facts, language, given)._replace(interlude="payment")
+    state = navigator.begin(facts, language, values)._replace(interlude="payment")
     spoken = state.language
     renderer = Renderer(document, spoken, channel.transliterates)
     budget = navigator.budget(state)

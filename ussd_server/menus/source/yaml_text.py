@@ -116,10 +116,10 @@ def read_yaml(text: str) -> tuple[dict[str, Any], Places]:
 def _refuse_open_brackets(text: str) -> None:
     """Raise `SourceError` for brackets nested far deeper than any document."""
     depth = 0
-    for found in _BRACKET.finditer(text):
-        depth = depth + 1 if found[0] in "[{" else max(0, depth - 1)
+    for match in _BRACKET.finditer(text):
+        depth = depth + 1 if match[0] in "[{" else max(0, depth - 1)
         if depth > _MOST_OPEN_BRACKETS:
-            raise SourceError(f"The document is nested deeper than {MAX_DEPTH} levels", _place_at(text, found.start()))
+            raise SourceError(f"The document is nested deeper than {MAX_DEPTH} levels", _place_at(text, match.start()))
 
 
 class _Reader:

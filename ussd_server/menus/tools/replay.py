@@ -106,7 +106,7 @@ class _Replayer:
         entry = past.turns[number].entry
         if self._state is None:
             language, facts = self._beginning()
-            turn = self._finished(start(draft, facts, language, given=self._values, channel=channel), number)
+            turn = self._finished(start(draft, facts, language, values=self._values, channel=channel), number)
         elif entry == MASK and isinstance(draft.nodes[self._state.node], PinNode):
             turn = self._pin_entry(self._state, number)
         elif entry == MASK and self._is_secret(self._state):
@@ -124,8 +124,8 @@ class _Replayer:
         wrong.append(enter_masked(draft, state, channel, _DIFFERENT))
         stayed = past.turns[number].node == past.turns[number - 1].node
         turns = [self._finished(turn, number) for turn in ((*wrong, right) if stayed else (right, *wrong))]
-        shown = past.turns[number].screen
-        return next((turn for turn in turns if turn.screen is not None and turn.screen.text == shown), turns[0])
+        screen = past.turns[number].screen
+        return next((turn for turn in turns if turn.screen is not None and turn.screen.text == screen), turns[0])
 
     def _pin_entry(self, state: State, number: int) -> Turn:
         """Answer a PIN, which is not known: as the transcript shows, if any PIN and any judgement of it lead there."""
@@ -135,13 +135,13 @@ class _Replayer:
         turns = []
         for entry in (first, other, "0" * node.length, ""):
             entered = enter(self._draft, state, entry, past.channel)
-            known = [actions.PinChecked(actions.PinVerdict.RIGHT)]
-            for checked in known if entered.action is None else _possible_checks(node):
+            checks = [actions.PinChecked(actions.PinVerdict.RIGHT)]
+            for checked in checks if entered.action is None else _possible_checks(node):
                 self._checked = checked
                 turns.append(self._finished(entered, number))
         self._checked = None
-        shown = past.turns[number].screen
-        return next((turn for turn in turns if turn.screen is not None and turn.screen.text == shown), turns[0])
+        screen = past.turns[number].screen
+        return next((turn for turn in turns if turn.screen is not None and turn.screen.text == screen), turns[0])
 
     def _judgement(self, action: actions.PinAction, turn: PastTurn) -> actions.PinChecked:
         """Return what became of a PIN that was typed, or what was found when the node was reached."""
@@ -160,11 +160,11 @@ class _Replayer:
     def _beginning(self) -> tuple[str, SessionFacts]:
         """Return the language that the conversation began in, and its facts: those whose first screen it shows."""
         past = self._past
-        shown = past.turns[self._first].screen
+        screen = past.turns[self._first].screen
         for language, has_pin in product(past.document.languages, (False, True)):
             facts = replace(past.facts, has_pin=has_pin)
-            begun = start(past.document, facts, language, given=self._values, channel=past.channel)
-            if begun.screen is not None and begun.screen.text == shown:
+            begun = start(past.document, facts, language, values=self._values, channel=past.channel)
+            if begun.screen is not None and begun.screen.text == screen:
                 return language, facts
         return past.language, past.facts
 
@@ -240,12 +240,12 @@ def _read(template: Template, screen: str) -> list[tuple[str, Any]]:
         else:
             names.append((part.name, tuple(each.name for each in part.filters)))
             pattern += "([^\\n]{0,160}?)"
-    found = re.search(f"{pattern}(?:\\n|\\Z)", screen)
-    if found is None:
+    match = re.search(f"{pattern}(?:\\n|\\Z)", screen)
+    if match is None:
         return []
     return [
         (name.name, _unfiltered(text, filters))
-        for (name, filters), text in zip(names, found.groups(), strict=True)
+        for (name, filters), text in zip(names, match.groups(), strict=True)
         if name.scope == "vars" and not {"mask", "trunc", "upper"} & set(filters)
     ]
 

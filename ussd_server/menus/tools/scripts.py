@@ -158,12 +158,12 @@ def play(document: Document, script: Script) -> Iterator[Finding]:
     for number, step in enumerate(script.steps, start=1):
         difference = _act(simulator, step) or _compare(simulator, step)
         if difference is not None:
-            found = error("script", f"script `{script.name}`, step {number}: {difference}", simulator.state.node)
-            yield replace(found, path=(*place, "steps", str(number)))
+            finding = error("script", f"script `{script.name}`, step {number}: {difference}", simulator.state.node)
+            yield replace(finding, path=(*place, "steps", str(number)))
             return
     for difference in _differences(simulator, script.after):
-        found = error("script", f"script `{script.name}`, after the last step: {difference}", simulator.state.node)
-        yield replace(found, path=(*place, "after"))
+        finding = error("script", f"script `{script.name}`, after the last step: {difference}", simulator.state.node)
+        yield replace(finding, path=(*place, "after"))
 
 
 def _act(simulator: Simulator, step: ScriptStep) -> str | None:

@@ -105,7 +105,7 @@ class Simulator:
                     self.language,
                     "processing",
                     paid_cents,
-                    given=self.world.given,
+                    values=self.world.given,
                     channel=self.channel,
                 )
             )
@@ -115,9 +115,9 @@ class Simulator:
             self._begin()
 
     def _begin(self, entries: Sequence[str] = ()) -> None:
-        given = self.world.given
+        values = self.world.given
         self._show(
-            start(self.document, self._session, self.language, given=given, entries=entries, channel=self.channel)
+            start(self.document, self._session, self.language, values=values, entries=entries, channel=self.channel)
         )
 
     def _new_session(self) -> None:

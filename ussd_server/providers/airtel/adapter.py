@@ -159,9 +159,9 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         """Airtel's key, and the HTTP status with which it was refused; without a key nothing is sent."""
         if self._access.public_key is not None:
             return self._access.public_key, 0
-        known = self._key
-        if known is not None and time.monotonic() < known[0]:
-            return known[1], 0
+        cached_key = self._key
+        if cached_key is not None and time.monotonic() < cached_key[0]:
+            return cached_key[1], 0
         reply = self._authorised.get("/v1/rsa/encryption-keys", until)
         key = read_key(reply.get("data", "key"))
         if key is not None:

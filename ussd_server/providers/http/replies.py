@@ -43,10 +43,10 @@ class ProviderReply:
 
     def get(self, *path: str) -> Any:
         """The value at a path of keys, None where the path ends early."""
-        found: Any = self.document
+        value: Any = self.document
         for key in path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        return found
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
 
 
 NOT_SENT = ProviderReply(SendState.NOT_SENT)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, NamedTuple
 
-from peewee import SQL, fn
+from peewee import SQL, ModelSelect, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
@@ -81,14 +81,14 @@ class StatementService:
             assert position is not None
             after_us, until_us = map(int, position.groups())
             period = _read_period(account_id, _microseconds(request.from_at, _BEGINNING), until_us + 1)
-        found = list(_lines(period, after_us, request.limit + 1))
-        shown = found[: request.limit]
-        is_last = len(found) <= request.limit
+        lines = list(_lines(period, after_us, request.limit + 1))
+        page = lines[: request.limit]
+        is_last = len(lines) <= request.limit
         return StatementView(
             period.opening_cents,
             period.closing_cents,
-            tuple(line for _, line in shown),
-            None if is_last else self._tokens.cursor(kind, f"{shown[-1][0]}:{period.until_us}"),
+            tuple(line for _, line in page),
+            None if is_last else self._tokens.cursor(kind, f"{page[-1][0]}:{period.until_us}"),
         )
 
     def balances(self, request: GetBalances, context: RequestContext) -> tuple[int, ...]:
@@ -218,19 +218,19 @@ def _last_before(account_id: Any, moment_us: int) -> Any:
 def _all_lines(period: _Period) -> Iterator[StatementLine]:
     after_us = period.after_us
     while True:
-        found = list(_lines(period, after_us, _LINES_AT_ONCE))
+        lines = list(_lines(period, after_us, _LINES_AT_ONCE))
         release_connection()
-        yield from (line for _, line in found)
-        if len(found) < _LINES_AT_ONCE:
+        yield from (line for _, line in lines)
+        if len(lines) < _LINES_AT_ONCE:
             return
-        after_us = found[-1][0]
+        after_us = lines[-1][0]
 
 
 def _lines(period: _Period, after_us: int, limit: int) -> Iterator[tuple[int, StatementLine]]:
     """The lines of a period after `after_us`, oldest first, each with its position."""
     if after_us >= period.until_us:
         return
-    rows: Any = (
+    rows: ModelSelect[Any] = (
         AccountEntry.select(
             AccountEntry.posted_us,
             AccountEntry.balance_cents,

@@ -141,18 +141,18 @@ def _views_with_emails(rows: Sequence[Any]) -> tuple[AuditEventView, ...]:
     return _views(rows, {row.id: row.user.email for row in rows if row.user_id})
 
 
-def _views_with_clients(rows: Sequence[Any]) -> Iterator[AuditEventView]:
+def _views_with_clients(rows: Sequence[AuditEvent]) -> Iterator[AuditEventView]:
     client_ids = {row.client_id for row in rows if row.client_id}
     clients = {row.id: row.name for row in Client.select().where(Client.id.in_(client_ids))}
     for row, view in zip(rows, _views(rows, {}), strict=True):
         yield replace(view, operator=row.operator, client_id=row.client_id, client=clients.get(row.client_id or ""))
 
 
-def _views(rows: Sequence[Any], emails: Mapping[str, str]) -> tuple[AuditEventView, ...]:
+def _views(rows: Sequence[AuditEvent], emails: Mapping[str, str]) -> tuple[AuditEventView, ...]:
     objects, keys, nothing = names_of_objects(rows), names_of_keys(rows), (None, None, None)
     views = []
     for row in rows:
-        kind, name, page_id = objects.get(row.object_id, nothing)
+        kind, name, page_id = objects.get(row.object_id or "", nothing)
         view = view_of_row(
             AuditEventView,
             row,

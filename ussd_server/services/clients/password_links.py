@@ -105,8 +105,8 @@ class PasswordLinkService:
         """The person whose link this is, and the people to whom it was shown; None for a link by mail."""
         claims = self._tokens.read_password_link(token)
         if claims is not None and claims.expires_at_seconds > self._clock.now().timestamp():
-            found = User.select().where(User.id == claims.user_id, User.is_active)
-            row: User | None = (for_update(found) if is_locked else found).first()
+            query = User.select().where(User.id == claims.user_id, User.is_active)
+            row: User | None = (for_update(query) if is_locked else query).first()
             if row is not None and is_client_active(row.client_id):
                 # A mailed link works beside one that was shown, so that a request for one does not end the other.
                 for seen_by in (row.link_seen_by, None):

@@ -80,10 +80,10 @@ def moved_on(row: User, now: datetime) -> datetime:
 
 def end_links_shown_to(person: User, now: datetime) -> None:
     """End the links for colleagues that a person could open. Call in the unit of work that takes rights from them."""
-    shown = User.select().where(User.client_id == person.client_id, User.link_seen_by.is_null(False))
-    for row in for_update(shown.order_by(User.id)):
-        if person.id in row.link_seen_by:
-            row.change(link_seen_by=None, updated_at=moved_on(row, now))
+    users = User.select().where(User.client_id == person.client_id, User.link_seen_by.is_null(False))
+    for user in for_update(users.order_by(User.id)):
+        if person.id in user.link_seen_by:
+            user.change(link_seen_by=None, updated_at=moved_on(user, now))
 
 
 def lacks_required_factor(user: User) -> bool:

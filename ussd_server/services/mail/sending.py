@@ -106,13 +106,13 @@ class MailSender:
         parameters = dict(row.parameters)
         kind, reader = MailKind(row.kind), _reader(row.person_id)
         if kind is MailKind.PASSWORD_FORGOTTEN:
-            found = self._links.link_for_forgotten(row.recipient, row.give_up_at)
-            if found is None:
+            link = self._links.link_for_forgotten(row.recipient, row.give_up_at)
+            if link is None:
                 return None
             if self._clock.now() >= row.give_up_at:
                 return _LATE
-            reader = found[0]
-            parameters |= {"link": _WELCOME + found[1], "until": written_moment(row.give_up_at)}
+            reader = link[0]
+            parameters |= {"link": _WELCOME + link[1], "until": written_moment(row.give_up_at)}
         elif reader is None:
             return None
         elif kind in LINKS:
@@ -163,8 +163,8 @@ class MailSender:
 
 def _reader(person_id: str | None) -> Any:
     """The person, of a client or an operator, if they may still sign in."""
-    found = (table.get_or_none(table.id == person_id, table.is_active) for table in (User, Operator))
-    return next(filter(None, found), None)
+    people = (table.get_or_none(table.id == person_id, table.is_active) for table in (User, Operator))
+    return next(filter(None, people), None)
 
 
 def _write_link_mailed(row: Mail, now: datetime) -> None:

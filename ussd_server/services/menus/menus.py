@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from peewee import SQL, fn
+from peewee import SQL, ModelSelect, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import dialect, for_update, unit_of_work
@@ -164,7 +164,7 @@ class MenuService:
         codes = _codes_by_menu(context.client_id)
         # Drafts may have 64 KiB each: the database reads their titles.
         title = fn.SUBSTR(SQL(dialect().json_value("draft", "'title'", "text")), 1, 100).alias("title")
-        rows: Any = Menu.select(Menu.id, Menu.name, Menu.published_version, Menu.draft_saved_at, title)
+        rows: ModelSelect[Any] = Menu.select(Menu.id, Menu.name, Menu.published_version, Menu.draft_saved_at, title)
         return tuple(
             messages.MenuSummary(
                 row.name, row.title or "", row.published_version, row.draft_saved_at, codes.get(row.id, ())

@@ -246,5 +246,5 @@ def _effect_on_held(payment: IncomingView, after: str) -> ProposedEffect:
 def _written_line(line: DifferenceView) -> str:
     """The line of a statement as one sentence."""
     line_number = "no line" if line.line is None else f"line {line.line}"
-    known = [line.provider_id, line.reference, line.dated, line.party]
-    return f"{line.file_name}, {line_number}: {line.theirs}, here {line.ours}; {', '.join(filter(None, known))}"
+    parts = [line.provider_id, line.reference, line.dated, line.party]
+    return f"{line.file_name}, {line_number}: {line.theirs}, here {line.ours}; {', '.join(filter(None, parts))}"

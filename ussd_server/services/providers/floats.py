@@ -40,21 +40,21 @@ class FloatService:
 
     def measures(self) -> Iterator[Measure]:
         """Yield the floats, and whether they are low."""
-        known = {row.provider: row.amount_cents for row in ProviderFloat.select() if row.amount_cents is not None}
+        amounts = {row.provider: row.amount_cents for row in ProviderFloat.select() if row.amount_cents is not None}
         for name in [provider.name for provider in self._providers]:
             of_provider = {"provider": name}
-            is_low = name in known and known[name] < self._alert_cents
+            is_low = name in amounts and amounts[name] < self._alert_cents
             yield Measure(
                 "ussd_provider_float_low",
                 "1 while the float is less than USSD_FLOAT_ALERT_SHILLINGS.",
                 float(is_low),
                 of_provider,
             )
-            if name in known:
+            if name in amounts:
                 yield Measure(
                     "ussd_provider_float_shillings",
                     "The money for disbursements at a provider.",
-                    shillings(known[name]),
+                    shillings(amounts[name]),
                     of_provider,
                 )
 

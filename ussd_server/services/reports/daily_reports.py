@@ -134,10 +134,10 @@ def _report(client_id: str | None, day: date) -> DailyReport:
     mine = "= :client_id" if client_id is not None else "IN (SELECT id FROM clients)"
     query = _FINAL_ON.replace("{mine}", mine).replace("{is_given_back}", IS_GIVEN_BACK)
     query = query.replace("{seconds}", dialect().seconds_between("created_at", "final_at"))
-    given = {"begin": begin, "end": end} | ({"client_id": client_id} if client_id is not None else {})
+    parameters = {"begin": begin, "end": end} | ({"client_id": client_id} if client_id is not None else {})
     rows = tuple(
         ReportRow(kind, provider, status, count, int(amount), int(fees), round(float(median), 3))
-        for kind, provider, status, count, amount, fees, median in run_query(query, **given)
+        for kind, provider, status, count, amount, fees, median in run_query(query, **parameters)
     )
     return DailyReport(day.isoformat(), rows, _success_rate(rows))
 

@@ -76,11 +76,11 @@ def _read_sums(client_id: str | None, days: int, now: datetime) -> PeriodSums:
     length = timedelta(days=days)
     moments = {"since": since - length, "until_before": now - length, "present_since": since}
     most = MOST_PAYMENTS * min(days, _MOST_DAYS_READ)
-    given: dict[str, Any] = {name: iso_milliseconds(at) for name, at in moments.items()} | {"most": most}
-    given |= {"client_id": client_id} if client_id is not None else {"first_id": new_id_floor(moments["since"])}
+    parameters: dict[str, Any] = {name: iso_milliseconds(at) for name, at in moments.items()} | {"most": most}
+    parameters |= {"client_id": client_id} if client_id is not None else {"first_id": new_id_floor(moments["since"])}
     query = _SUMS.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
     counts, sums, read_count = Counter[tuple[str, bool]](), Counter[tuple[str, bool]](), 0
-    for kind, status, is_present, is_before, count, cents in run_query(query, **given):
+    for kind, status, is_present, is_before, count, cents in run_query(query, **parameters):
         read_count += count
         if status in SUCCESSFUL and (is_present or is_before):
             counts[kind, bool(is_present)] += count
@@ -125,10 +125,10 @@ def _groups(client_id: str | None, now: datetime, hour: datetime) -> Any:
     # No index orders the payments of all clients by their end, so for all clients a payment that began earlier is left
     # out.
     query = query.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
-    given: dict[str, Any] = {"most": MOST_PAYMENTS}
-    given |= {name: iso_milliseconds(at) for name, at in (("since", since), ("hour", hour))}
-    given |= {"client_id": client_id} if client_id is not None else {"first_id": new_id_floor(since)}
-    return run_query(query, **given)
+    parameters: dict[str, Any] = {"most": MOST_PAYMENTS}
+    parameters |= {name: iso_milliseconds(at) for name, at in (("since", since), ("hour", hour))}
+    parameters |= {"client_id": client_id} if client_id is not None else {"first_id": new_id_floor(since)}
+    return run_query(query, **parameters)
 
 
 def _hours(by_hour: Counter[tuple[str, str]], now: datetime) -> Iterator[HourOfPayments]:

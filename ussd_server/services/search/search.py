@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from peewee import Expression, fn
+from peewee import Expression, ModelSelect, fn
 
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
@@ -236,7 +236,7 @@ def _hits(
     text: str,
     names: Names,
     changes: Sequence[AuditEvent],
-    rows: Any,
+    rows: ModelSelect[Any],
     request: Search,
 ) -> list[SearchHit]:
     """The objects of one kind among `rows`, each once, newest first, at most 50. `names` are those of the clients."""
@@ -245,16 +245,16 @@ def _hits(
         for change in reversed(changes)
         if kind.audited and change.action.startswith(kind.audited) and is_id(change.object_id or "")
     }
-    found = {row.id: row for row in _read(kind, text, [*names], [*changed], rows)}
-    hits = dict(zip(found, kind.hits(list(found.values()), names), strict=True))
+    objects = {row.id: row for row in _read(kind, text, [*names], [*changed], rows)}
+    hits = dict(zip(objects, kind.hits(list(objects.values()), names), strict=True))
     if kind.may_be_gone and request.from_at is None and request.to_at is None:
-        for object_id in changed.keys() - found.keys():
+        for object_id in changed.keys() - objects.keys():
             change = changed[object_id]
             hits[object_id] = gone_hit(kind.name, change, names.get(change.client_id))
     return [hits[object_id] for object_id in sorted(hits, reverse=True)][:MOST_HITS]
 
 
-def _read(kind: _Kind, text: str, client_ids: list[str], changed: list[str], rows: Any) -> Iterator[Any]:
+def _read(kind: _Kind, text: str, client_ids: list[str], changed: list[str], rows: ModelSelect[Any]) -> Iterator[Any]:
     for condition in kind.names(text):
         yield from _newest(rows.where(condition))
     if changed:
@@ -285,7 +285,7 @@ def _typed(text: str) -> str:
     return f"+{text[1:]}" if re.fullmatch(r" [0-9]+", text, re.ASCII) else text.strip()
 
 
-def _newest(rows: Any) -> list[Any]:
+def _newest(rows: ModelSelect[Any]) -> list[Any]:
     return list(rows.order_by(rows.model.id.desc()).limit(MOST_HITS))
 
 
@@ -319,14 +319,14 @@ def _recent_payouts(request: SearchRecent, client_id: str | None) -> dict[str, P
     if client_id is not None:
         recent = recent.where(Payout.client_id == client_id)
     newest = of_period(recent, Payout, request.from_at, request.to_at).order_by(Payout.id.desc()).limit(_MOST_PAYOUTS)
-    found: dict[str, Payout] = {}
+    payouts: dict[str, Payout] = {}
     rows = 0
     for payout in newest:
         rows += payout.item_count
-        if found and rows > RECENT_PAYMENTS:
+        if payouts and rows > RECENT_PAYMENTS:
             break
-        found[payout.id] = payout
-    return found
+        payouts[payout.id] = payout
+    return payouts
 
 
 def _payees(part: str, payout_ids: list[str]) -> list[PayoutItem]:

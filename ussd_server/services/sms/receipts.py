@@ -48,8 +48,8 @@ class ReceiptService:
     def preview(self, text: str) -> ReceiptPreview:
         """A text as a subscriber would read it, with example values. Raises INVALID_REQUEST as `update`."""
         widest = _parts_at_most("text", text)
-        shown = transliterate(_compiled(text).shown({"vars": _EXAMPLE}))
-        return ReceiptPreview(shown, len(shown), sms_parts(shown), widest)
+        example = transliterate(_compiled(text).phone_text({"vars": _EXAMPLE}))
+        return ReceiptPreview(example, len(example), sms_parts(example), widest)
 
     def update(self, request: UpdateReceipts, context: RequestContext) -> Mapping[str, Mapping[str, str]]:
         """Replace the texts of the types that are named; a type without texts gets no receipts any more.
@@ -94,7 +94,7 @@ class ReceiptWriter:
             "description": row.description or "",
         }
         template = _compiled(_text_for(receipt.texts, language.language if language else None))
-        text = transliterate(template.shown({"vars": values}))
+        text = transliterate(template.phone_text({"vars": values}))
         queue_sms(row.client_id, row.phone_number, text, f"receipt/{row.id}", row.completed_at, transaction_id=row.id)
 
     @contextmanager

@@ -165,12 +165,12 @@ class SmsReportService:
         with unit_of_work():
             # Locked first: a worker stores the answer before this update or after this unit of work.
             being_sent = list(for_update(_being_sent(report.phone_number)))
-            known = Sms.update(status=status, failure_code=report.failure, completed_at=self._clock.now()).where(
+            update = Sms.update(status=status, failure_code=report.failure, completed_at=self._clock.now()).where(
                 Sms.sender_message_id == report.sender_message_id,
                 Sms.phone_number == report.phone_number,
                 Sms.status == SmsStatus.SENT,
             )
-            if known.execute():
+            if update.execute():
                 return
             for row in being_sent:
                 kept = row.early_reports or {}

@@ -59,7 +59,7 @@ class SubscriberHistoryService:
 
 def _newest(tables: Sequence[Any], number: str, clients: Any, limit: int, before: str | None = None) -> list[Any]:
     """The newest rows of a number with some clients, of all tables together."""
-    found: dict[str, Any] = {}
+    rows_by_id: dict[str, Any] = {}
     for table in tables:
         is_theirs = [table.phone_number == number]
         if table is Transaction:
@@ -68,11 +68,11 @@ def _newest(tables: Sequence[Any], number: str, clients: Any, limit: int, before
             rows = table.select().where(table.client_id.in_(clients), condition)
             if before is not None:
                 rows = rows.where(table.id < before)
-            found |= {str(row.id): row for row in rows.order_by(table.id.desc()).limit(limit)}
-    return [found[row_id] for row_id in sorted(found, reverse=True)][:limit]
+            rows_by_id |= {str(row.id): row for row in rows.order_by(table.id.desc()).limit(limit)}
+    return [rows_by_id[row_id] for row_id in sorted(rows_by_id, reverse=True)][:limit]
 
 
-def _entries(rows: Sequence[Any]) -> list[tuple[str, HistoryEntry]]:
+def _entries(rows: Sequence[Transaction | Sms | UssdSession]) -> list[tuple[str, HistoryEntry]]:
     """What happened, each with the id of its client."""
     payments = [row for row in rows if isinstance(row, Transaction)]
     doubled, views = _doubled(payments), {view.transaction_id: view for view in views_of(payments)}
@@ -118,7 +118,9 @@ def _is_double(row: Transaction, other: Transaction) -> bool:
     return other.id != row.id and is_same and abs(row.created_at - other.created_at) <= _DOUBLED_WITHIN
 
 
-def _entry(row: Any, views: Mapping[str, TransactionView], possible_double: bool) -> HistoryEntry:
+def _entry(
+    row: Transaction | Sms | UssdSession, views: Mapping[str, TransactionView], possible_double: bool
+) -> HistoryEntry:
     if isinstance(row, Transaction):
         # The client's fee is none of the subscriber's business.
         hit, amount_cents = transaction_hit(row, replace(views[row.id], fee_cents=0), None), row.amount_cents

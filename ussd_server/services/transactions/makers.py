@@ -28,17 +28,17 @@ def makers_of(rows: Sequence[Transaction]) -> dict[str, MadeBy]:
     made = {row.created_by for row in payouts}
     # Of a row of a payout, the key and the person of the transaction are those that approved.
     called = [row for row in rows if not row.payout_id and not row.menu_id]
-    known = (
+    makers = (
         _keys_of({row.key_id for row in called if row.key_id} | made)
         | _people_of({row.user_id for row in called if row.user_id} | made)
         | _menus_of({(row.menu_id, row.menu_version or 0) for row in rows if row.menu_id})
     )
-    known |= {row.id: maker_of_payout(row, known) for row in payouts}
-    return {row.id: maker_of(row, known) for row in rows}
+    makers |= {row.id: maker_of_payout(row, makers) for row in payouts}
+    return {row.id: maker_of(row, makers) for row in rows}
 
 
-def maker_of(row: Transaction, known: Mapping[str, MadeBy] = _UNKNOWN) -> MadeBy:
-    """Who made a transaction, without a query. Names are those of `known`: by the ids of keys, people and payouts, and
+def maker_of(row: Transaction, makers: Mapping[str, MadeBy] = _UNKNOWN) -> MadeBy:
+    """Who made a transaction, without a query. `makers` has the names: by the ids of keys, people and payouts, and
     by the id and the version of a menu.
     """
     if row.origin == Origin.PAYER:
@@ -46,25 +46,25 @@ def maker_of(row: Transaction, known: Mapping[str, MadeBy] = _UNKNOWN) -> MadeBy
     if row.operator is not None or row.type in _BY_OPERATORS or _is_older_refund_by_operators(row):
         return MadeBy(MakerKind.OPERATOR, None, row.operator)
     if row.menu_id is not None or row.session_id is not None:
-        return known.get(f"{row.menu_id}/{row.menu_version}") or MadeBy(MakerKind.MENU, None, None)
+        return makers.get(f"{row.menu_id}/{row.menu_version}") or MadeBy(MakerKind.MENU, None, None)
     if row.payout_id is not None:
-        return known.get(row.payout_id) or MadeBy(MakerKind.KEY, None, None)
-    return _caller(row.key_id, row.user_id, known)
+        return makers.get(row.payout_id) or MadeBy(MakerKind.KEY, None, None)
+    return _caller(row.key_id, row.user_id, makers)
 
 
-def maker_of_payout(row: Payout, known: Mapping[str, MadeBy] | None = None) -> MadeBy:
-    """The maker of a payout; queries the name if `known` has no names of keys and people by their ids."""
+def maker_of_payout(row: Payout, makers: Mapping[str, MadeBy] | None = None) -> MadeBy:
+    """The maker of a payout; queries the name without `makers`, which are keys and people by their ids."""
     if row.operator is not None:
         return MadeBy(MakerKind.OPERATOR, None, row.operator)
-    if known is None:
-        known = _keys_of({row.created_by}) | _people_of({row.created_by})
+    if makers is None:
+        makers = _keys_of({row.created_by}) | _people_of({row.created_by})
     # A key that was deleted has no row; people are kept.
-    return _caller(row.created_by, None, known)
+    return _caller(row.created_by, None, makers)
 
 
-def _caller(key_id: str | None, user_id: str | None, known: Mapping[str, MadeBy]) -> MadeBy:
+def _caller(key_id: str | None, user_id: str | None, makers: Mapping[str, MadeBy]) -> MadeBy:
     kind, caller_id = (MakerKind.KEY, key_id) if key_id or not user_id else (MakerKind.PERSON, user_id)
-    return known.get(caller_id or "") or MadeBy(kind, caller_id, None)
+    return makers.get(caller_id or "") or MadeBy(kind, caller_id, None)
 
 
 def _is_older_refund_by_operators(row: Transaction) -> bool:

@@ -176,9 +176,9 @@ class ChannelService:
         code = service_code(request.service_code)
         _require_client(request.client_id)
         now = self._clock.now()
-        given = {"code": code, "client_id": request.client_id, "menu_id": None, "created_at": now}
+        values = {"code": code, "client_id": request.client_id, "menu_id": None, "created_at": now}
         with unit_of_work():
-            ServiceCode.insert(given).on_conflict_ignore().execute()
+            ServiceCode.insert(values).on_conflict_ignore().execute()
             row = ServiceCode.get(ServiceCode.code == code)
             if row.client_id != request.client_id:
                 raise ServiceError(Code.INVALID_REQUEST, "service_code: Belongs to another client.")
@@ -192,8 +192,8 @@ class ChannelService:
 
     def _from_cache(self, adapter: str, secret: str) -> CachedChannel | None:
         gateway = ADAPTERS.get(adapter)
-        found = (self._cache.get(digest) for digest in reversed(self._vault.path_digests(secret)))
-        channel = next(filter(None, found), None)
+        channels = (self._cache.get(digest) for digest in reversed(self._vault.path_digests(secret)))
+        channel = next(filter(None, channels), None)
         return channel if channel is not None and gateway is not None and channel.adapter == gateway.name else None
 
     def _keep(self, row: Channel) -> CachedChannel:

@@ -203,8 +203,8 @@ class Conversations:
 
     def _started(self, row: UssdSession, dial: DialRequest) -> Turn:
         document, language = document_of(row), dial.target.language
-        given = _given(document, row)
-        return start(document, self._facts(row), language, given=given, entries=dial.entries, channel=dial.display)
+        values = _given_values(document, row)
+        return start(document, self._facts(row), language, values=values, entries=dial.entries, channel=dial.display)
 
     def _announced(
         self,
@@ -224,7 +224,7 @@ class Conversations:
             outcome,
             amount_cents,
             kind=kind,
-            given=_given(document, row),
+            values=_given_values(document, row),
             channel=dial.display,
         )
 
@@ -262,7 +262,7 @@ def _conversation(row: UssdSession) -> tuple[str, ...]:
     return (row.channel_id, row.provider_session_id, row.phone_number)
 
 
-def _given(document: Document, row: UssdSession) -> dict[str, Any]:
+def _given_values(document: Document, row: UssdSession) -> dict[str, Any]:
     """The given variables of a menu: `statement`, the subscriber's latest payments, newest first."""
     declared = document.variables.get("statement")
     if declared is None or not declared.given:

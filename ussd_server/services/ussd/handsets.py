@@ -58,9 +58,9 @@ class HandsetService:
             self._begin(call, context)
         gateway = ADAPTERS[channel.adapter]
         request = gateway.request_of(call, cumulative=channel.cumulative)
-        shown = gateway.screen_of(self._answer(channel, secret, request, context))
+        reply = gateway.screen_of(self._answer(channel, secret, request, context))
         row = _find(call, channel, context)
-        return _without_session(shown, call) if row is None else self._view(row, shown, call, channel)
+        return _without_session(reply, call) if row is None else self._view(row, reply, call, channel)
 
     def look(self, call: HandsetCall, context: RequestContext) -> HandsetView | None:
         """Return the last screen of a call without sending anything; None before the first. Raises as `step` does."""
@@ -121,13 +121,13 @@ class HandsetService:
                 object_id=f"{call.service_code} {call.phone_number}",
             )
 
-    def _view(self, row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: CachedChannel) -> HandsetView:
+    def _view(self, row: UssdSession, reply: GatewayScreen, call: HandsetCall, channel: CachedChannel) -> HandsetView:
         document = document_of(row)
-        is_active = row.status == SessionStatus.ACTIVE and shown.action is Action.CONTINUE
+        is_active = row.status == SessionStatus.ACTIVE and reply.action is Action.CONTINUE
         turn: dict[str, Any] = next(
-            (turn for turn in reversed(row.turns) if turn["screen"] == shown.text), row.turns[-1]
+            (turn for turn in reversed(row.turns) if turn["screen"] == reply.text), row.turns[-1]
         )
-        screen = Screen(shown.text, turn["node"], row.language, ends=shown.action is Action.END)
+        screen = Screen(reply.text, turn["node"], row.language, ends=reply.action is Action.END)
         state = state_of(row, self._provider_states) if is_active else None
         entry = call.entries[-1] if call.entries else call.dialled
         return HandsetView(
@@ -156,11 +156,11 @@ def _find(call: HandsetCall, channel: CachedChannel, context: RequestContext) ->
     return row if row is not None and row.client_id == context.client_id else None
 
 
-def _without_session(shown: GatewayScreen, call: HandsetCall) -> HandsetView:
-    size = measure(shown.text)
+def _without_session(reply: GatewayScreen, call: HandsetCall) -> HandsetView:
+    size = measure(reply.text)
     screen = WalkScreen(
         act=Act("send"),
-        text=shown.text,
+        text=reply.text,
         ends=True,
         node="",
         node_type="",

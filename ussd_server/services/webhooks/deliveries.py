@@ -193,8 +193,8 @@ def _origin_of(event: Event) -> dict[str, str | None]:
     if not event.type.startswith("transaction."):
         return {"traceparent": event.traceparent}
     recorded_by = Transaction.select(Transaction.request_id, Transaction.traceparent)
-    found = recorded_by.where(Transaction.id == event.object_id).dicts().first()
-    return {"transaction_id": event.object_id, **(found or {})}
+    origin = recorded_by.where(Transaction.id == event.object_id).dicts().first()
+    return {"transaction_id": event.object_id, **(origin or {})}
 
 
 def _due_heads(webhook: Webhook, now: datetime, limit: int) -> Any:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-from peewee import Query, fn
+from peewee import ModelSelect, Query, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import CompiledQuery, param
@@ -95,7 +95,7 @@ class EventService:
         rows = of_period(_of_type(context.client_id, request.type), Event, request.from_at, request.to_at)
         return self._redeliver(rows.order_by(Event.id).limit(MOST_EVENTS_AT_ONCE + 1), context.client_id)
 
-    def _redeliver(self, rows: Any, client_id: str) -> Redelivery:
+    def _redeliver(self, rows: ModelSelect[Event], client_id: str) -> Redelivery:
         now = self._clock.now()
         with unit_of_work():
             # Webhooks are locked before their events and deliveries, here as everywhere, so that no two deadlock.
@@ -220,8 +220,8 @@ def payloads_of(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
     later = {event.object_id for event in events if _is_of_transaction(event) and event.sequence > 1}
     firsts: dict[str, dict[str, Any]] = {}
     if later:
-        found: Any = Event.select(Event.object_id, Event.payload).where(Event.object_id.in_(later), Event.sequence == 1)
-        firsts = dict(found.tuples())
+        pairs: Any = Event.select(Event.object_id, Event.payload).where(Event.object_id.in_(later), Event.sequence == 1)
+        firsts = dict(pairs.tuples())
     return {
         event.id: _NO_VALUES | firsts.get(event.object_id, {}) | event.payload
         if _is_of_transaction(event)

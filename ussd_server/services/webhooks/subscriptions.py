@@ -7,6 +7,8 @@ import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
+from peewee import ModelSelect
+
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
@@ -46,7 +48,7 @@ class WebhookService:
     def get(self, webhook_id: str, context: RequestContext) -> messages.WebhookView:
         """One webhook. NOT_FOUND for one that is not the client's."""
         context.require("webhooks:read")
-        return _view(_found(_webhooks_of(context.client_id), webhook_id))
+        return _view(_find(_webhooks_of(context.client_id), webhook_id))
 
     def create(self, request: messages.CreateWebhook, context: RequestContext) -> messages.NewWebhookView:
         """Add a webhook; the answer alone shows its secret.
@@ -240,10 +242,10 @@ def _webhooks_of(client_id: str) -> Any:
 
 
 def _locked(webhook_id: str, client_id: str) -> Webhook:
-    return _found(for_update(_webhooks_of(client_id)), webhook_id)
+    return _find(for_update(_webhooks_of(client_id)), webhook_id)
 
 
-def _found(rows: Any, webhook_id: str) -> Webhook:
+def _find(rows: ModelSelect[Webhook], webhook_id: str) -> Webhook:
     return find_by_id(rows, Webhook, webhook_id, "Webhook")
 
 

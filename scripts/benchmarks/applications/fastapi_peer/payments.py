@@ -52,27 +52,27 @@ async def create_transaction(
 ) -> dict[str, Any]:
     """Record a disbursement and reserve its amount."""
     digest = hashlib.sha256(await request.body()).hexdigest()
-    known = await _find(database, key, body.reference)
-    if known is None:
+    transaction = await _find(database, key, body.reference)
+    if transaction is None:
         try:
-            known = await _record_payment(database, key, body, digest)
+            transaction = await _record_payment(database, key, body, digest)
         except IntegrityError:
             await database.rollback()
-            known = await _find(database, key, body.reference)
+            transaction = await _find(database, key, body.reference)
         else:
-            response.headers["Location"] = f"/api/transactions/{known.id}"
-            return success(_record(known), "Transaction accepted")
-    assert known is not None
-    if known.request_digest != digest:
+            response.headers["Location"] = f"/api/transactions/{transaction.id}"
+            return success(_record(transaction), "Transaction accepted")
+    assert transaction is not None
+    if transaction.request_digest != digest:
         raise RefusedError(400, "IDEMPOTENCY_KEY_REUSED", "The reference was used for a different request")
     response.status_code = 200
-    return success(_record(known), "Transaction already recorded")
+    return success(_record(transaction), "Transaction already recorded")
 
 
 async def _find(database: AsyncSession, key: ApiKey, reference: str) -> Transaction | None:
     wanted = select(Transaction).where(Transaction.client_id == key.client_id, Transaction.reference == reference)
-    found: Transaction | None = await database.scalar(wanted)
-    return found
+    transaction: Transaction | None = await database.scalar(wanted)
+    return transaction
 
 
 async def _record_payment(database: AsyncSession, key: ApiKey, body: PaymentBody, digest: str) -> Transaction:

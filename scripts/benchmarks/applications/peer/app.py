@@ -65,8 +65,8 @@ def by_key(view: Any) -> Any:
             .where(ApiKey.apikey == request.headers.get("x-api-key", ""))
             .first()
         )
-        shown = digest(request.headers.get("x-api-secret", ""))
-        if key is None or not hmac.compare_digest(shown, bytes(key.secret_digest)):
+        secret_digest = digest(request.headers.get("x-api-secret", ""))
+        if key is None or not hmac.compare_digest(secret_digest, bytes(key.secret_digest)):
             abort(refusal(401, "INVALID_CREDENTIALS", "Invalid API key or secret"))
         expired = key.expires_at is not None and key.expires_at <= now()
         if not key.is_active or not key.client.is_active or expired:

@@ -81,17 +81,17 @@ def create_transaction() -> Response:
         name = next(iter(error.messages_dict))
         abort(refusal(400, "INVALID_REQUEST", f"{name}: {error.messages_dict[name][0]}"))
     digest = hashlib.sha256(request.get_data()).hexdigest()
-    known = _find(body["reference"])
-    if known is None:
+    transaction = _find(body["reference"])
+    if transaction is None:
         try:
-            known = _record_payment(body, digest)
+            transaction = _record_payment(body, digest)
         except IntegrityError:
-            known = _find(body["reference"])
+            transaction = _find(body["reference"])
         else:
-            return _answer(known, 201, "Transaction accepted")
-    if known.request_digest != digest:
+            return _answer(transaction, 201, "Transaction accepted")
+    if transaction.request_digest != digest:
         abort(refusal(400, "IDEMPOTENCY_KEY_REUSED", "The reference was used for a different request"))
-    return _answer(known, 200, "Transaction already recorded")
+    return _answer(transaction, 200, "Transaction already recorded")
 
 
 def _find(reference: str) -> Transaction | None:

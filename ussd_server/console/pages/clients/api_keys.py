@@ -89,7 +89,7 @@ def create_api_key(context: RequestContext) -> Any:
 @console.page("GET", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate")
 def edit_api_key(context: RequestContext, api_key_id: str) -> str:
     key = services().key_reader.show(api_key_id, context)
-    given = {
+    form = {
         "name": key.name,
         "access": "all" if key.scopes is None else "some",
         "scopes": (key.scopes or "").split(),
@@ -97,7 +97,7 @@ def edit_api_key(context: RequestContext, api_key_id: str) -> str:
         "allowed_addresses": "\n".join(key.allowed_addresses or ()),
         "daily_limit": key.daily_limit_cents and shillings(key.daily_limit_cents),
     }
-    return _form(given, key=key)
+    return _form(form, key=key)
 
 
 @console.page("POST", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate", fresh_code=True)
@@ -243,10 +243,10 @@ def _by_day(usage: Sequence[UsageItem]) -> list[Point]:
     return [(day[5:], counts[day]) for day in days] if counts else []
 
 
-def _form(given: dict[str, Any], error: ServiceError | None = None, key: messages.ApiKeySummary | None = None) -> str:
+def _form(form: dict[str, Any], error: ServiceError | None = None, key: messages.ApiKeySummary | None = None) -> str:
     return render_template(
         "console/api_keys/form.html",
-        given=given,
+        form=form,
         error=error,
         key=key,
         resources=messages.RESOURCES,
@@ -257,8 +257,8 @@ def _form(given: dict[str, Any], error: ServiceError | None = None, key: message
 
 def _form_again(error: ServiceError, key: messages.ApiKeySummary | None = None) -> str:
     """The form with what was typed and chosen, and the refusal without the words that are for programs."""
-    given = request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
-    return _form(given, ServiceError(error.code, error.message.removeprefix("Invalid request body: ")), key)
+    form = request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
+    return _form(form, ServiceError(error.code, error.message.removeprefix("Invalid request body: ")), key)
 
 
 def _given_fields() -> dict[str, Any]:

@@ -121,10 +121,8 @@ def set_client(context: RequestContext, client_id: str, action: str) -> Any:
 def assign_code(context: RequestContext, client_id: str) -> Any:
     wanted = AssignCode(request.form.get("service_code", "").strip(), client_id)
     with shown_again(lambda error: _client_page(client_id, context, error)):
-        given = services().channels.assign_code(wanted, context)
-    return done(
-        gettext("%(code)s belongs to this client.", code=given.service_code), "show_client", client_id=client_id
-    )
+        code = services().channels.assign_code(wanted, context)
+    return done(gettext("%(code)s belongs to this client.", code=code.service_code), "show_client", client_id=client_id)
 
 
 @console.page("GET", "/operator/channels", who="operator")
@@ -199,7 +197,7 @@ def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
 
 def _clients_page(page: Page[Any], error: ServiceError | None = None) -> Response:
     table = DataTable("Clients, newest first", _CLIENTS, page, (_NAME,), empty_title="No client yet")
-    return show_table("console/system/clients.html", table, error=error, given=request.form.get("name", ""))
+    return show_table("console/system/clients.html", table, error=error, name=request.form.get("name", ""))
 
 
 def _client_page(
@@ -220,7 +218,7 @@ def _client_page(
         error=error,
         made=made,
         codes=services().menus.codes(for_client),
-        given=request.form.get("service_code", ""),
+        service_code=request.form.get("service_code", ""),
     )
 
 
@@ -236,6 +234,6 @@ def _channel_page(channel: ChannelView, path: str | None, context: RequestContex
     return render_template("console/system/channel.html", channel=channel, path=path, client=client, binds=binds)
 
 
-def _channel_form(given: dict[str, str], error: ServiceError | None) -> str:
+def _channel_form(form: dict[str, str], error: ServiceError | None) -> str:
     adapters = services().channels.adapters()
-    return render_template("console/system/new_channel.html", given=given, error=error, adapters=adapters)
+    return render_template("console/system/new_channel.html", form=form, error=error, adapters=adapters)

@@ -40,10 +40,10 @@ def list_people(context: RequestContext) -> Response:
     page = pages(services().people.list, ListPage(cursor=request.args.get("cursor")), context)
     factors = services().second_factors
     holders = factors.holders(context)
-    shown = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")
+    factor = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")
     return show_table(
         "console/people/list.html",
-        DataTable("People, newest first", (*_COLUMNS[:3], shown, _CONFIRMED, *_COLUMNS[3:]), page),
+        DataTable("People, newest first", (*_COLUMNS[:3], factor, _CONFIRMED, *_COLUMNS[3:]), page),
         is_factor_required=factors.is_required(context),
     )
 
@@ -67,7 +67,7 @@ def show_person(context: RequestContext, user_id: str) -> str:
     person = services().people.show(user_id, context)
     return render_template(
         "console/people/person.html",
-        shown=person,
+        user=person,
         roles=ROLES,
         me=context.caller.user_id,
         has_factor=user_id in services().second_factors.holders(context),
@@ -138,8 +138,8 @@ def _changed(user_id: str, text: str, context: RequestContext) -> Any:
     return done(text, "show_person", user_id=user_id)
 
 
-def _form(given: dict[str, Any], error: ServiceError | None) -> str:
-    return render_template("console/people/invite.html", given=given, error=error, roles=ROLES)
+def _form(form: dict[str, Any], error: ServiceError | None) -> str:
+    return render_template("console/people/invite.html", form=form, error=error, roles=ROLES)
 
 
 def _shows_link() -> bool:

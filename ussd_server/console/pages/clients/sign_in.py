@@ -84,21 +84,21 @@ def _require_operators_address() -> None:
         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 
-def _form(next_path: str, *, for_operators: bool = False, **shown: Any) -> str:
+def _form(next_path: str, *, for_operators: bool = False, **values: Any) -> str:
     return render_template(
         "console/sign_in.html",
         next=next_path,
         for_operators=for_operators,
         is_operator_admitted=services().operator_logins.is_admitted(request.remote_addr or ""),
-        **shown,
+        **values,
     )
 
 
 def _again(error: ServiceError, *, for_operators: bool = False) -> str:
     """The form with what was typed but the secrets."""
     form = request.form
-    given = {"kept": form.get("kept", ""), "email": form.get("email", "")}
-    return _form(form.get("next", ""), for_operators=for_operators, error=error, **given)
+    values = {"kept": form.get("kept", ""), "email": form.get("email", "")}
+    return _form(form.get("next", ""), for_operators=for_operators, error=error, **values)
 
 
 def _operators_again(error: ServiceError) -> str:

@@ -62,8 +62,8 @@ def create_webhook(context: RequestContext) -> Any:
 @console.page("GET", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
 def edit_webhook(context: RequestContext, webhook_id: str) -> str:
     webhook = services().webhooks.get(webhook_id, context)
-    given = {"url": webhook.url, "which": "all" if webhook.types is None else "some"}
-    return _form(given, webhook.types or (), None, webhook_id)
+    form = {"url": webhook.url, "which": "all" if webhook.types is None else "some"}
+    return _form(form, webhook.types or (), None, webhook_id)
 
 
 @console.page("POST", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
@@ -128,10 +128,10 @@ def delete_webhook(context: RequestContext, webhook_id: str) -> Any:
 
 
 def _grace_period() -> int:
-    given = request.form.get("grace_period_seconds", "")
-    if given not in _GRACE:
+    seconds = request.form.get("grace_period_seconds", "")
+    if seconds not in _GRACE:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how long the old secret goes on signing.")
-    return int(given)
+    return int(seconds)
 
 
 def _health(webhook: messages.WebhookView, context: RequestContext) -> dict[str, Any]:
@@ -152,12 +152,12 @@ def _form_again(error: ServiceError, webhook_id: str | None = None) -> str:
 
 
 def _form(
-    given: dict[str, Any], types: tuple[str, ...], error: ServiceError | None, webhook_id: str | None = None
+    form: dict[str, Any], types: tuple[str, ...], error: ServiceError | None, webhook_id: str | None = None
 ) -> str:
     choices = {name: about for name, about in messages.EVENT_TYPES.items() if name != messages.WEBHOOK_TEST}
     return render_template(
         "console/webhooks/new.html",
-        given=given,
+        form=form,
         types=types,
         choices=choices,
         error=error,

@@ -109,8 +109,8 @@ def propose_settlements(context: RequestContext) -> Any:
 
 def _account_page(context: RequestContext, error: ServiceError | None = None) -> str:
     account = services().bank_accounts.show(context)
-    given = request.form if error else asdict(account)
-    return render_template("console/bank/account.html", account=account, given=given, error=error)
+    form = request.form if error else asdict(account)
+    return render_template("console/bank/account.html", account=account, form=form, error=error)
 
 
 def _settlements_page(context: RequestContext, error: ServiceError | None = None) -> Response:

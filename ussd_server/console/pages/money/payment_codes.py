@@ -83,24 +83,24 @@ def create_payment_code(context: RequestContext) -> Any:
 @console.page("GET", "/payment-codes/<code>", needs="collection:read", shows="payment_code")
 def show_payment_code(context: RequestContext, code: str) -> str:
     """The sheet of a code, to print and to hang up."""
-    shown = services().payment_codes.get(code, context)
-    qr_code = segno.make(shown.code, micro=False).svg_data_uri(scale=8, border=4, light="white")
+    view = services().payment_codes.get(code, context)
+    qr_code = segno.make(view.code, micro=False).svg_data_uri(scale=8, border=4, light="white")
     return render_template(
-        "console/payment_codes/code.html", code=shown, qr_code=qr_code, amounts=amounts_of(shown), state=state_of(shown)
+        "console/payment_codes/code.html", code=view, qr_code=qr_code, amounts=amounts_of(view), state=state_of(view)
     )
 
 
 @console.page("GET", "/payment-codes/<code>/edit", needs="collection:write")
 def edit_payment_code(context: RequestContext, code: str) -> str:
-    shown = services().payment_codes.get(code, context)
+    view = services().payment_codes.get(code, context)
     amounts = {
         name: ungrouped(cents)
         for name in ("amount", "min_amount", "max_amount")
-        if (cents := getattr(shown, f"{name}_cents")) is not None
+        if (cents := getattr(view, f"{name}_cents")) is not None
     }
-    expires_at = f"{shown.expires_at.astimezone(KAMPALA):%Y-%m-%dT%H:%M}" if shown.expires_at else ""
-    given = {"description": shown.description, "account": shown.account, "expires_at": expires_at, **amounts}
-    return _form(given | {"single_use": "yes" if shown.single_use else ""}, shown.code)
+    expires_at = f"{view.expires_at.astimezone(KAMPALA):%Y-%m-%dT%H:%M}" if view.expires_at else ""
+    form = {"description": view.description, "account": view.account, "expires_at": expires_at, **amounts}
+    return _form(form | {"single_use": "yes" if view.single_use else ""}, view.code)
 
 
 @console.page("POST", "/payment-codes/<code>/edit", needs="collection:write")
@@ -142,5 +142,5 @@ def _typed(code: str) -> PutPaymentCode:
     )
 
 
-def _form(given: dict[str, str], code: str | None = None, error: ServiceError | None = None) -> str:
-    return render_template("console/payment_codes/edit.html", given=given, code=code, error=error)
+def _form(form: dict[str, str], code: str | None = None, error: ServiceError | None = None) -> str:
+    return render_template("console/payment_codes/edit.html", form=form, code=code, error=error)

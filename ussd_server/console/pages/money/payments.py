@@ -35,10 +35,10 @@ def new_collection(context: RequestContext) -> str:
 def create_collection(context: RequestContext) -> Any:
     """Ask a payer for a payment. The same form sent twice asks once."""
     with shown_again(lambda error: _collect_form(_typed(), error), *_FAULTS):
-        given = _typed()
-        fields = {"phone_number": _phone_number(given), "amount": values.ungrouped(_cents(given))}
-        named: dict[str, Any] = {name: given[name] for name in ("reference", "description") if given[name]}
-        if name := _name(given):
+        form = _typed()
+        fields = {"phone_number": _phone_number(form), "amount": values.ungrouped(_cents(form))}
+        named: dict[str, Any] = {name: form[name] for name in ("reference", "description") if form[name]}
+        if name := _name(form):
             named["metadata"] = {"name": name}
         body = load(CreateTransactionBody(), {"type": TransactionType.COLLECTION.value, **fields, **named})
         created = services().transactions.create(CreateTransaction(**body), context)
@@ -60,12 +60,12 @@ def new_payment(context: RequestContext) -> str:
 def create_payment(context: RequestContext) -> Any:
     """Make a payout of one row, which another person approves. The same form sent twice makes one payout."""
     with shown_again(lambda error: _pay_form(_typed(), error), *_FAULTS):
-        given = _typed()
-        row = {"phone_number": _phone_number(given), "amount": values.ungrouped(_cents(given)), "reference": _ROW}
-        description = {"description": given["description"]} if given["description"] else {}
-        if name := _name(given):
+        form = _typed()
+        row = {"phone_number": _phone_number(form), "amount": values.ungrouped(_cents(form)), "reference": _ROW}
+        description = {"description": form["description"]} if form["description"] else {}
+        if name := _name(form):
             row["name"] = name
-        about = load(CreatePayoutQuery(), {"reference": given["reference"], **description})
+        about = load(CreatePayoutQuery(), {"reference": form["reference"], **description})
         created = services().payouts.create(CreatePayout(**about, items=(row | description,)), context)
     payout_id = created.payout.payout_id
     if created.replayed:
@@ -96,16 +96,16 @@ def _typed() -> dict[str, str]:
     return {name: " ".join(request.form.get(name, "").split()) for name in names}
 
 
-def _phone_number(given: dict[str, str]) -> str:
-    number = values.phone_number(forms.phone_number(given["phone_number"]) or "")
+def _phone_number(form: dict[str, str]) -> str:
+    number = values.phone_number(forms.phone_number(form["phone_number"]) or "")
     if number is None:
         raise ServiceError(Code.INVALID_PHONE_NUMBER, "Give the phone number as 0772 123 456 or +256 772 123 456.")
     return number
 
 
-def _cents(given: dict[str, str]) -> int:
+def _cents(form: dict[str, str]) -> int:
     try:
-        amount_cents = forms.cents(given["amount"])
+        amount_cents = forms.cents(form["amount"])
     except ServiceError:
         amount_cents = None
     if amount_cents is None:
@@ -113,15 +113,15 @@ def _cents(given: dict[str, str]) -> int:
     return amount_cents
 
 
-def _name(given: dict[str, str]) -> str:
-    if len(given["name"]) > _LONGEST_NAME or not given["name"].isprintable():
+def _name(form: dict[str, str]) -> str:
+    if len(form["name"]) > _LONGEST_NAME or not form["name"].isprintable():
         raise ServiceError(Code.INVALID_REQUEST, "A name has at most 100 characters that can be printed.")
-    return given["name"]
+    return form["name"]
 
 
-def _collect_form(given: dict[str, str], error: ServiceError | None = None) -> str:
-    return render_template("console/transactions/collect.html", given=given, error=error)
+def _collect_form(form: dict[str, str], error: ServiceError | None = None) -> str:
+    return render_template("console/transactions/collect.html", form=form, error=error)
 
 
-def _pay_form(given: dict[str, str], error: ServiceError | None = None) -> str:
-    return render_template("console/payouts/pay.html", given=given, error=error)
+def _pay_form(form: dict[str, str], error: ServiceError | None = None) -> str:
+    return render_template("console/payouts/pay.html", form=form, error=error)

@@ -96,7 +96,7 @@ def list_payouts(context: RequestContext, client: ClientView | None = None) -> R
 
 @console.page("GET", "/payouts/new", needs="payouts:write")
 def new_payout(_: RequestContext) -> str:
-    return render_template("console/payouts/new.html", given={}, error=None)
+    return render_template("console/payouts/new.html", form={}, error=None)
 
 
 @console.page("GET", "/payouts/approval-rules", needs="settings:read")
@@ -128,15 +128,15 @@ def confirm_approval_rules(context: RequestContext) -> Any:
 @console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=messages.LARGEST_FILE_BYTES + _FORM_BYTES)
 def create_payout(context: RequestContext) -> Any:
     """Judge every row of a file and show them; nothing is sent."""
-    given = {name: request.form.get(name, "").strip() for name in ("reference", "description", "send_at")}
+    form = {name: request.form.get(name, "").strip() for name in ("reference", "description", "send_at")}
     file = request.files.get("file")
     with shown_again(
-        lambda error: render_template("console/payouts/new.html", given=given, error=error), Code.IDEMPOTENCY_KEY_REUSED
+        lambda error: render_template("console/payouts/new.html", form=form, error=error), Code.IDEMPOTENCY_KEY_REUSED
     ):
         if file is None or not file.filename:
             raise fault_of("file", "Choose a file.")
-        named = {name: given[name] for name in ("reference", "description") if given[name]}
-        values = load(CreatePayoutQuery(), named) | {"send_at": forms.local_moment(given["send_at"])}
+        named = {name: form[name] for name in ("reference", "description") if form[name]}
+        values = load(CreatePayoutQuery(), named) | {"send_at": forms.local_moment(form["send_at"])}
         created = services().payouts.create(messages.CreatePayout(**values, file=file.read()), context)
     payout_id = created.payout.payout_id
     if created.replayed:
@@ -218,9 +218,9 @@ def correct_payout(context: RequestContext, payout_id: str) -> Any:
 def approve_payout(context: RequestContext, payout_id: str) -> Any:
     """Reserve the sum and the fees of all ready rows, and send them."""
     with _shown_again(payout_id, context):
-        given = {name: value for name in ("total_fee", "note") if (value := request.form.get(name))}
+        fields = {name: value for name in ("total_fee", "note") if (value := request.form.get(name))}
         approved = services().payouts.approve(
-            messages.ApprovePayout(payout_id, **load(ApprovePayoutBody(), given)), context
+            messages.ApprovePayout(payout_id, **load(ApprovePayoutBody(), fields)), context
         )
     if approved.status is messages.PayoutStatus.DRAFT:
         return done("Your approval is kept. The payout needs another one.", "show_payout", payout_id=payout_id)
@@ -237,8 +237,8 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
 def copy_payout(context: RequestContext, payout_id: str) -> Any:
     """Make a draft of the rows of a payout that failed."""
     with _shown_again(payout_id, context):
-        given = {"reference": request.form.get("reference", ""), "only": "failed"}
-        copied = services().payouts.copy(messages.CopyPayout(payout_id, **load(CopyPayoutBody(), given)), context)
+        fields = {"reference": request.form.get("reference", ""), "only": "failed"}
+        copied = services().payouts.copy(messages.CopyPayout(payout_id, **load(CopyPayoutBody(), fields)), context)
     return done(
         "Every row is checked. Nothing is sent before another person approves it.",
         "show_payout",
@@ -327,7 +327,7 @@ def _rules_page(context: RequestContext, error: ServiceError | None = None) -> s
         "console/payouts/rules.html",
         rules=settings.approval_rules,
         proposed=proposed,
-        shown=messages.in_words(proposed or ()),
+        proposed_text=messages.in_words(proposed or ()),
         most=messages.MOST_RULES,
         error=error,
     )

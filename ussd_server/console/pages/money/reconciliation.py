@@ -297,7 +297,7 @@ def _form(
         side=side,
         providers=services().provider_statements.providers(context),
         preview=preview,
-        known=known_fields(preview) if preview else (),
+        layout=known_fields(preview) if preview else (),
         fields=FIELDS,
         chosen=request.form,
         keeps_file=_keeps_file(),

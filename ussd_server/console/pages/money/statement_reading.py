@@ -57,11 +57,11 @@ def keep_corrections(file: IO[bytes], provider: str, reading: StatementReading, 
 
 def known_fields(preview: StatementPreview) -> list[str]:
     """The layout before the operator's corrections, which the form brings along."""
-    known = []
+    fields = []
     for index, column in enumerate(preview.columns):
         is_same_table = request.form.get(f"heading-{index}") == column.heading
-        known.append(request.form.get(f"known-{index}", "") if is_same_table else column.field or "")
-    return known
+        fields.append(request.form.get(f"known-{index}", "") if is_same_table else column.field or "")
+    return fields
 
 
 def _corrected_columns() -> dict[str, str] | None:

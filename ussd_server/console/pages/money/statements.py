@@ -140,8 +140,8 @@ def _request_for(first: date, last: date) -> GetStatement:
 def _period() -> tuple[date, date]:
     """The first and the last day that the URL names; without them, this month."""
     default = _periods()["This month"]
-    given = (forms.date_of(request.args.get(name, "")) for name in ("from", "to"))
-    first, last = (day or usual for day, usual in zip(given, default, strict=True))
+    days = (forms.date_of(request.args.get(name, "")) for name in ("from", "to"))
+    first, last = (day or usual for day, usual in zip(days, default, strict=True))
     return first, max(first, last)
 
 

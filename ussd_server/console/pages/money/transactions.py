@@ -119,9 +119,9 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
 
 @console.page("GET", "/operator/transactions/<transaction_id>", who="operator", shows="transaction")
 def show_transaction_for_operators(context: RequestContext, transaction_id: str) -> str:
-    shown = _about_any(transaction_id, context)
-    proposal = proposal_about(shown["view"].transaction_id, context)
-    return render_template("console/operator/transaction.html", **shown, proposal=proposal)
+    values = _about_any(transaction_id, context)
+    proposal = proposal_about(values["view"].transaction_id, context)
+    return render_template("console/operator/transaction.html", **values, proposal=proposal)
 
 
 @console.page("GET", "/operator/transactions/<transaction_id>/live", who="operator")
@@ -175,10 +175,10 @@ def _logged_request(view: messages.TransactionHistory, context: RequestContext) 
     return view.request_id if logged.items else None
 
 
-def _live_part(shown: dict[str, Any]) -> Response:
+def _live_part(values: dict[str, Any]) -> Response:
     """The live part of a transaction's page. One that became final reloads the page."""
-    response = Response(render_template("console/transactions/live.html", **shown))
-    if shown["view"].completed_at and "open" in request.args:
+    response = Response(render_template("console/transactions/live.html", **values))
+    if values["view"].completed_at and "open" in request.args:
         response.headers["HX-Refresh"] = "true"
     return response
 
@@ -198,13 +198,13 @@ def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:
 
 
 def _page(transaction_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
-    shown = _about(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
-    view, refunds = shown["view"], shown["refunds"]
+    values = _about(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
+    view, refunds = values["view"], values["refunds"]
     number = f"-{len(refunds) + 1}" if refunds else ""
     suggested = f"{view.reference[: messages.REFERENCE.longest - 11]}-refund{number}"
     return render_template(
         "console/transactions/transaction.html",
-        **shown,
+        **values,
         error=error,
         suggested_reference=suggested,
         left_cents=view.amount_cents - view.refunded_amount_cents,
@@ -214,5 +214,5 @@ def _page(transaction_id: str, context: RequestContext, error: ServiceError | No
 def _about_any(transaction_id: str, context: RequestContext) -> dict[str, Any]:
     item = services().reviews.show(transaction_id, context)
     client = services().clients.find(item.client_id, context)
-    shown = _about(item.transaction, acting_for(client, context))
-    return shown | {"item": item, "client": client}
+    values = _about(item.transaction, acting_for(client, context))
+    return values | {"item": item, "client": client}

@@ -320,5 +320,5 @@ def _replay_differences(items: tuple[messages.ReplayItem, ...]) -> list[ShownDif
         if item.turn is not None:
             key = (_REPLAY_RESULTS[item.result], item.turn, item.was or "", item.is_now or "")
             groups[key].append(item.session_id)
-    shown = [ShownDifference(*key, len(ids), ids[:_MOST_EXAMPLES]) for key, ids in groups.items()]
-    return sorted(shown, key=lambda each: -each.count)
+    differences = [ShownDifference(*key, len(ids), ids[:_MOST_EXAMPLES]) for key, ids in groups.items()]
+    return sorted(differences, key=lambda each: -each.count)

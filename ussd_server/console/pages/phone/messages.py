@@ -75,10 +75,10 @@ def preview_receipts(_: RequestContext) -> str:
 @console.page("POST", "/messages/receipts", needs="settings:write")
 def save_receipts(context: RequestContext) -> Any:
     """Replace the texts of all receipts by those of the form."""
-    given = {kind: _texts_of(kind) for kind in _RECEIPTS}
-    with shown_again(lambda error: _receipts_page(given, error)):
+    texts = {kind: _texts_of(kind) for kind in _RECEIPTS}
+    with shown_again(lambda error: _receipts_page(texts, error)):
         try:
-            receipts = ReceiptTexts().deserialize(given)
+            receipts = ReceiptTexts().deserialize(texts)
         except ValidationError as fault:
             raise ServiceError(Code.INVALID_REQUEST, str(fault.messages[0])) from None
         services().receipts.update(UpdateReceipts(receipts), context)
@@ -99,14 +99,14 @@ def _texts_of(kind: str) -> dict[str, str]:
 
 
 def _previews(receipts: Mapping[str, Mapping[str, str]]) -> str:
-    shown: list[tuple[str, str, ReceiptPreview | None, str]] = []
+    previews: list[tuple[str, str, ReceiptPreview | None, str]] = []
     for kind, texts in receipts.items():
         for language, text in texts.items():
             try:
-                shown.append((_RECEIPTS[kind], language, services().receipts.preview(text), ""))
+                previews.append((_RECEIPTS[kind], language, services().receipts.preview(text), ""))
             except ServiceError as error:
-                shown.append((_RECEIPTS[kind], language, None, error.message.rpartition("text: ")[2]))
-    return render_template("console/messages/previews.html", previews=shown)
+                previews.append((_RECEIPTS[kind], language, None, error.message.rpartition("text: ")[2]))
+    return render_template("console/messages/previews.html", previews=previews)
 
 
 def _receipts_page(receipts: Mapping[str, Mapping[str, str]], error: ServiceError | None = None) -> str:

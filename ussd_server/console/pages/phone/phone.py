@@ -143,8 +143,8 @@ def _page(
     part = "phone" if "HX-Request" in request.headers else "page"
     values = _shown(call, context, sends=sends, error=error, entry=entry)
     error = values["error"]
-    shown = render_template(f"console/phone/{part}.html", **values)
-    return Response(shown, status=error.code.http_status if error and part == "page" else 200)
+    html = render_template(f"console/phone/{part}.html", **values)
+    return Response(html, status=error.code.http_status if error and part == "page" else 200)
 
 
 def _shown(

@@ -68,8 +68,8 @@ def withdraw_proposal(context: RequestContext, proposal_id: str) -> Any:
 
 def propose(action: str, object_id: str, context: RequestContext, reason: str | None = None, **parameters: Any) -> Any:
     """Propose what a form says, and lead to the list of proposals. Without `reason`, the form has it."""
-    given = request.form.get("reason", "") if reason is None else reason
-    services().proposals.propose(Propose(action, object_id, given, parameters), context)
+    reason = request.form.get("reason", "") if reason is None else reason
+    services().proposals.propose(Propose(action, object_id, reason, parameters), context)
     return done("The proposal waits for another operator.", "list_proposals")
 
 
@@ -79,10 +79,12 @@ def proposal_about(object_id: str, context: RequestContext) -> ProposalView | No
 
 
 def _proposals_page(context: RequestContext, error: ServiceError | None = None) -> str:
-    shown = services().proposals.show_open(context)
+    proposals = services().proposals.show_open(context)
     me = context.caller.operator
-    count = sum(each.proposal.proposed_by != me for each in shown)
-    return render_template("console/operator/proposals.html", shown=shown, me=me, error=error, attention_count=count)
+    count = sum(each.proposal.proposed_by != me for each in proposals)
+    return render_template(
+        "console/operator/proposals.html", proposals=proposals, me=me, error=error, attention_count=count
+    )
 
 
 def _id(item: ReviewItem) -> str:

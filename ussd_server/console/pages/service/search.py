@@ -121,11 +121,11 @@ def _hits(
     if number != query.q:
         return find(replace(query, q=str(number)), context).items
     recent = SearchRecent(kind=query.kind, from_at=query.from_at, to_at=query.to_at)
-    if found := _AMOUNT.fullmatch(query.q):
+    if match := _AMOUNT.fullmatch(query.q):
         try:
-            sought = replace(recent, amount_cents=forms.cents(found[1]))
-            if found[2]:
-                sought = replace(sought, from_at=_day(found[2]), to_at=_day(found[2], is_last=True))
+            sought = replace(recent, amount_cents=forms.cents(match[1]))
+            if match[2]:
+                sought = replace(sought, from_at=_day(match[2]), to_at=_day(match[2], is_last=True))
         except ServiceError:
             return ()
         if hits := services().search.recent(sought, context).items:

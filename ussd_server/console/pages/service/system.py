@@ -51,14 +51,14 @@ def list_operators(context: RequestContext) -> Response:
     return show_table("console/operator/operators.html", table)
 
 
-def _page(context: RequestContext, **shown: Any) -> str:
+def _page(context: RequestContext, **values: Any) -> str:
     system = services().system
     return render_template(
         "console/system/system.html",
         **_parts(context),
         settings=system.settings(context),
         last=system.last(context),
-        **shown,
+        **values,
     )
 
 
