@@ -56,16 +56,6 @@ def test_so_is_one_that_is_chosen_by_entries_behind_a_balance(services: Services
         assert web.post(path, data=form).text.startswith("CON Tukusanyukidde")
 
 
-def test_a_call_that_broke_off_can_be_continued(at: Dial, clock: MovableClock) -> None:
-    for text in ("", "1", "1*5000"):
-        at(text)
-    offer = at("", session="ATUid_2")
-    assert offer == "CON Continue where you stopped?\n1. Yes\n2. Start again"
-    assert at("1", session="ATUid_2").startswith("CON Enter amount"), "never straight to a confirmation"
-    clock.advance(601)
-    assert at("", session="ATUid_3").startswith("CON Welcome"), "nor after ten minutes"
-
-
 def test_a_call_that_broke_off_is_counted_by_its_node(at: Dial, shop: Shop, web: FlaskClient) -> None:
     place = f'ussd_sessions_dropped_total{{code="{CODE}",end_reason="abandoned",menu="shop",node="amount"}}'
 

@@ -189,20 +189,6 @@ def test_a_call_that_broke_off_is_continued_where_it_stopped(gateway: str, shop:
 
 
 @pytest.mark.parametrize(
-    ("resume", "first_line"),
-    [("off", "Welcome to ACME"), ("auto", "Enter amount (UGX)"), ("confirm", "Continue where you stopped?")],
-)
-def test_a_menu_says_whether_calls_are_continued(
-    resume: str, first_line: str, services: Services, web: FlaskClient
-) -> None:
-    phone = phone_of("hubtel", Shop(services, shop_document(resume=resume)), web)
-    held(phone, ["dial", "type 1", "type 5000"])
-    phone.hang_up()
-    phone.session = "call-2"
-    assert phone.dial().screen.splitlines()[0] == first_line
-
-
-@pytest.mark.parametrize(
     ("number", "seconds_later", "shown"),
     [
         ("+256770000000", 1, "Your payment of UGX 5,000 to ACME succeeded.\n0 Menu"),
