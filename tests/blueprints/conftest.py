@@ -8,6 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.support.example_client import Browser, ExampleClient
+from tests.support.program import Program
 from tests.support.shop import CODE, PHONE, Shop
 from ussd_server.bootstrap import Services
 
@@ -22,6 +23,12 @@ def example_client(services: Services) -> ExampleClient:
 @pytest.fixture
 def owner(example_client: ExampleClient, web: FlaskClient) -> Browser:
     return example_client.browser(web)
+
+
+@pytest.fixture
+def program(services: Services, web: FlaskClient) -> Program:
+    """A client's program that may do everything."""
+    return Program(services, web)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from ussd_server.cli import open_services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.services.clients.messages import CreateClient
 from ussd_server.services.incoming.messages import PutPaymentCode
-from ussd_server.services.operators.messages import CreateOperator
 
 NAMES = ("--by", "Jane", "--and", "Mary")
 
@@ -60,18 +59,6 @@ def test_a_second_equal_refund_is_counted_and_a_repeated_command_never_refunds_t
     assert run(*refund, "--number", "5").exit_code == 1
     assert run(*refund, "--number", "1", "--reference", "r").exit_code == 2
     assert run(*refund, "--number", "0").exit_code == 2
-
-
-def test_names_on_the_command_line_are_those_of_operators_with_accounts(paid: str) -> None:
-    with open_services() as services:
-        for name in ("ann", "bob"):
-            request = CreateOperator(f"{name}@ops.example", "correct horse battery")
-            services.operators.create(request, operator_context())
-    refund = ("transactions", "refund", paid, "--reason", "paid twice")
-    for by, second in (("Jane", "Mary"), ("ann@ops.example", "Mary"), ("ann@ops.example", "ann@ops.example\u200b")):
-        assert run(*refund, "--by", by, "--and", second).exit_code == 1
-    made = output_of(*refund, "--by", "Ann@ops.example", "--and", "bob@ops.example")["transaction"]
-    assert made["metadata"]["refunded_by"] == ["ann@ops.example", "bob@ops.example"]
 
 
 def test_held_payments_are_listed_assigned_and_returned_and_a_till_gets_its_path_and_secret(paid: str) -> None:

@@ -55,12 +55,6 @@ def test_the_console_is_printed_first_and_the_log_goes_to_a_file(service: Servic
     eventually(lambda: any(json.loads(line)["event"] == "call" for line in lines().splitlines()))
 
 
-def test_the_service_is_alive_and_ready_with_all_its_parts(service: Service) -> None:
-    assert service.call("GET", "/health/live")[0] == 200
-    status, body = service.call("GET", "/health/ready")
-    assert (status, body["data"]) == (200, {"status": "ready", "database": "up", "redis": "up"})
-
-
 def test_every_printed_curl_command_works_when_pasted(service: Service) -> None:
     commands = re.findall(r"^  (curl .*)$", service.welcome, re.MULTILINE)
     answers = [json.loads(subprocess.check_output(["bash", "-c", command], text=True)) for command in commands]
@@ -98,14 +92,6 @@ def test_the_doctor_shows_the_settings_of_the_running_service_and_what_differs_h
     assert "USSD_MACHINES is 1 there and 3 here" in findings["running web"]["found"]
     assert "Restart it" in findings["running web"]["mend"]
     assert said["healthy"] is False
-
-
-def test_a_payment_that_no_caller_waits_for_is_concluded_by_the_worker(service: Service) -> None:
-    request = {"type": "collection", "phone_number": "+256770000000", "amount": 700, "reference": "journey"}
-    status, body = service.call("POST", "/api/transactions", request, service.key)
-    assert (status, body["data"]["status"]) == (201, "created")
-    path = f"/api/transactions/{body['data']['transaction_id']}"
-    eventually(lambda: service.call("GET", f"{path}?wait=20", headers=service.key)[1]["data"]["status"] == "succeeded")
 
 
 def test_a_second_run_in_the_same_folder_is_refused_in_one_sentence(service: Service) -> None:

@@ -7,8 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import MovableClock
+from tests.support.competitors import Compete, competing
 from tests.support.desk import Desk, FakeProvider
 from ussd_server.bootstrap import Services
+
+
+@pytest.fixture
+def compete() -> Iterator[Compete]:
+    with competing() as compete:
+        yield compete
 
 
 @pytest.fixture

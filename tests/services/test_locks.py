@@ -5,7 +5,7 @@ SQLite has one writer at a time, so PostgreSQL alone is tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from tests.conftest import MovableClock
 from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
 from tests.support.books import check_everything
-from tests.support.competitors import Compete, competing
+from tests.support.competitors import Compete
 from tests.support.desk import FAILURE, SUCCESS
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from tests.support.runtimes import other_runtime
@@ -39,12 +39,6 @@ pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True
 
 SILENT = "+256770000007"
 TWO = {"by": "Jane Doe", "second": "Mary Roe"}
-
-
-@pytest.fixture
-def compete() -> Iterator[Compete]:
-    with competing() as compete:
-        yield compete
 
 
 @pytest.fixture

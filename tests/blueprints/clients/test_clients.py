@@ -187,30 +187,6 @@ def test_one_malformed_id_refuses_the_whole_bulk_deletion(owner: Browser) -> Non
     assert len(owner.ask("GET", KEYS).json["data"]) == 1
 
 
-def test_what_each_role_may_do(example_client: ExampleClient, web: FlaskClient) -> None:
-    def statuses(role: str) -> list[int]:
-        browser = example_client.browser(web, role)
-        key = example_client.create_key("transactions:write").id
-        return [
-            browser.ask(method, path).status_code
-            for method, path in [
-                ("GET", KEYS),
-                ("POST", KEYS),
-                ("GET", f"{KEYS}/{key}"),
-                ("PATCH", f"{KEYS}/{key}"),
-                ("POST", f"{KEYS}/{key}/rotate"),
-                ("DELETE", f"{KEYS}/{key}"),
-                ("GET", "audit-events"),
-                ("GET", "service-identifier"),
-            ]
-        ]
-
-    assert statuses("owner") == [200, 201, 200, 200, 200, 200, 200, 200]
-    assert statuses("admin") == [200, 201, 200, 200, 200, 200, 200, 200]
-    assert statuses("developer") == [200, 201, 200, 200, 200, 403, 403, 200]
-    assert statuses("viewer") == [403, 403, 403, 403, 403, 403, 403, 200]
-
-
 def test_the_service_identifier_names_the_client(owner: Browser, example_client: ExampleClient) -> None:
     reply = owner.ask("GET", "service-identifier")
     assert answer(reply) == (200, "Service identifier")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
 
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
@@ -23,11 +22,6 @@ BODY = {"phone_number": "+256770000091", "text": "Omuwendo gw’amata\n5000", "r
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     return replace(settings, sms=SmsAccess("sandbox"))
-
-
-@pytest.fixture
-def program(services: Services, web: FlaskClient) -> Program:
-    return Program(services, web)
 
 
 def test_a_message_is_created_repeated_and_shown(services: Services, program: Program) -> None:
@@ -62,10 +56,3 @@ def test_a_message_is_created_repeated_and_shown(services: Services, program: Pr
 def test_what_cannot_be_sent_is_refused(program: Program, change: dict[str, Any], error: str) -> None:
     reply = program.post("/api/messages", BODY | change)
     assert (reply.status_code, reply.json["error"]) == (400, error)
-
-
-def test_messages_have_scopes_of_their_own(services: Services, web: FlaskClient) -> None:
-    reader = Program(services, web, "messages:read")
-    assert reader.get("/api/messages").status_code == 200
-    assert reader.post("/api/messages", BODY).status_code == 403
-    assert Program(services, web, "ussd:*").get("/api/messages").status_code == 403

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 from flask import Flask
@@ -17,14 +15,11 @@ from ussd_server.context import APPROVE
 from ussd_server.services.clients.keys.messages import SCOPES
 from ussd_server.services.roles import PAGE_PERMISSIONS, PERMISSIONS
 
+# Who may do what is decided by the program, so that one database is enough.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
 Headers = dict[str, str]
 REFUSED = (401, 403)
-
-
-@pytest.fixture
-def database_url(migrated_sqlite: Path, tmp_path: Path) -> str:
-    """Who may do what is decided by the program, so that one database is enough."""
-    return f"sqlite:///{shutil.copy(migrated_sqlite, tmp_path / 'test.db')}"
 
 
 def filled(path: str) -> str:

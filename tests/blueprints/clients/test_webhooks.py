@@ -24,11 +24,6 @@ DELIVERY = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def program(services: Services, web: FlaskClient) -> Program:
-    return Program(services, web)
-
-
 def made(program: Program, url: str = URL, **more: Any) -> dict[str, Any]:
     reply = program.post("/api/webhooks", {"url": url} | more)
     assert reply.status_code == 201, reply.json
@@ -174,28 +169,3 @@ def test_events_come_in_pages_and_with_filters(program: Program) -> None:
     assert program.get("/api/events", to="2020-01-01T00:00:00Z").json["data"]["items"] == []
     for query in ({"type": "no.such"}, {"cursor": "nonsense"}, {"limit": "0"}, {"color": "red"}):
         assert program.get("/api/events", **query).json["error"] == "INVALID_REQUEST"
-
-
-def test_another_clients_events_and_webhooks_answer_like_missing_ones(
-    program: Program, services: Services, web: FlaskClient
-) -> None:
-    stranger = Program(services, web)
-    theirs = made(stranger)["id"]
-    event = stranger.post(f"/api/webhooks/{theirs}/test", {}).json["data"]["id"]
-    missing = "01900000-0000-7000-8000-000000000000"
-    for path in ("/api/webhooks/{}", "/api/events/{}"):
-        replies = [program.get(path.format(thing)) for thing in (theirs, event, missing, "nonsense")]
-        assert {reply.status_code for reply in replies} == {404}
-        assert len({(reply.json["error"], reply.json["message"]) for reply in replies}) == 1
-    for path in (f"/api/webhooks/{theirs}/rotate", f"/api/webhooks/{theirs}/test", f"/api/events/{event}/redeliver"):
-        assert program.post(path, {}).status_code == 404
-    assert program.get("/api/events").json["data"]["items"] != stranger.get("/api/events").json["data"]["items"]
-
-
-def test_scopes_divide_reading_from_writing(program: Program, services: Services, web: FlaskClient) -> None:
-    reader = Program(services, web, "webhooks:read", client_id=program.client_id)
-    writer = Program(services, web, "webhooks:write", client_id=program.client_id)
-    assert reader.get("/api/webhooks").status_code == 200
-    assert reader.post("/api/webhooks", {"url": URL}).json["error"] == "INSUFFICIENT_SCOPE"
-    assert writer.get("/api/events").json["error"] == "INSUFFICIENT_SCOPE"
-    assert writer.post("/api/webhooks", {"url": URL}).status_code == 201

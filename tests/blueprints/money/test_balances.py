@@ -79,14 +79,6 @@ def test_a_collection_credits_the_account_it_names_and_a_disbursement_debits_it(
     assert program.disburse("more", PAYER, 2001, account="+256770000004").json["error"] == "INSUFFICIENT_BALANCE"
 
 
-def test_the_balance_of_another_client_never_shows(services: Services, web: FlaskClient, clock: MovableClock) -> None:
-    one, other = Program(services, web, shillings=500), Program(services, web)
-    one.collect("in", PAYER, 3000, account=PAYER)
-    work(services, clock)
-    assert balance(other) == (0, 0, 0)
-    assert balance(other, phone_number=PAYER) == (0, 0, 0)
-
-
 def test_a_malformed_question_is_refused(program: Program) -> None:
     for query, code in (
         ("phone_number=0770000000", "INVALID_PHONE_NUMBER"),
@@ -95,9 +87,3 @@ def test_a_malformed_question_is_refused(program: Program) -> None:
     ):
         reply = program.get(f"/api/balance?{query}")
         assert (reply.status_code, reply.json["error"]) == (400, code)
-
-
-def test_a_balance_needs_its_scope(services: Services, web: FlaskClient) -> None:
-    assert Program(services, web, "balance:read").get("/api/balance").status_code == 200
-    refused = Program(services, web, "transactions:*").get("/api/balance")
-    assert (refused.status_code, refused.json["error"]) == (403, "INSUFFICIENT_SCOPE")

@@ -34,11 +34,6 @@ def path(settings: Settings, services: Services) -> str:
     return Tokens(Keyring(settings.secrets_file)).callback_path("sandbox")
 
 
-@pytest.fixture
-def program(services: Services, web: FlaskClient) -> Program:
-    return Program(services, web)
-
-
 def pending(program: Program, services: Services, clock: MovableClock) -> tuple[str, str]:
     """A payment that its provider is working on: its id and the name by which the provider knows it."""
     data = program.collect(number=SLOW).json["data"]

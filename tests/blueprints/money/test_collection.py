@@ -42,9 +42,3 @@ def test_its_filters_and_pages_are_those_of_transactions(program: Program) -> No
     assert references(program, cursor=page["next_cursor"]) == ["paid"]
     refused = program.get(PATH, cursor="x")
     assert (refused.status_code, refused.json["error"]) == (400, "INVALID_REQUEST")
-
-
-def test_it_needs_its_own_scope(services: Services, web: FlaskClient) -> None:
-    assert Program(services, web, "collection:read").get(PATH).status_code == 200
-    refused = Program(services, web, "transactions:*").get(PATH)
-    assert (refused.status_code, refused.json["error"]) == (403, "INSUFFICIENT_SCOPE")

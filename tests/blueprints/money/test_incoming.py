@@ -96,13 +96,6 @@ def test_a_code_that_says_something_wrong_is_refused(
     assert (refused.status_code, refused.json["error"]) == (400, error)
 
 
-def test_codes_need_the_scopes_of_collection(program: Program, services: Services, web: FlaskClient) -> None:
-    reader = Program(services, web, "collection:read", client_id=program.client_id)
-    assert put(reader, "SCH1", CODE).status_code == 403
-    assert reader.get("/api/payment-codes").status_code == 200
-    assert Program(services, web, "transactions:read").get("/api/payment-codes").status_code == 403
-
-
 def test_a_signed_notice_is_booked_once_and_a_check_is_not_signed(program: Program, till: Till) -> None:
     put(program, "SCH1042", CODE)
     checked = till.check({"code": "SCH1042", "amount": 999}).json["data"]
@@ -207,14 +200,3 @@ def test_a_time_without_an_offset_is_that_of_kampala(program: Program, till: Til
     put(program, "SCH1042", CODE)
     till.notify(NOTICE | {"at": "2026-11-20 09:05:10"})
     assert IncomingPayment.get().paid_at == datetime(2026, 11, 20, 6, 5, 10, tzinfo=UTC)
-
-
-@pytest.mark.parametrize("reference", ["in/R-77", "bank/FT1"])
-def test_a_client_cannot_use_the_references_of_incoming_payments_and_settlements(
-    program: Program, reference: str
-) -> None:
-    assert program.collect(reference=reference).json["error"] == "INVALID_REQUEST"
-
-
-def test_who_began_a_payment_is_shown(program: Program) -> None:
-    assert program.collect().json["data"]["origin"] == "client"

@@ -15,10 +15,8 @@ from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient, answer
 from tests.support.money import agree_fee, deposit, work
 from tests.support.program import Program
-from tests.support.unguarded import without_triggers
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.unit_of_work import database
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts import approval
 from ussd_server.services.transactions.messages import TransactionType
@@ -187,20 +185,6 @@ def test_strange_values_make_a_row_invalid_and_nothing_else(maker: Program) -> N
     assert [len(item["problems"]) for item in items] == [3, 3, 5, 2]
 
 
-def test_another_clients_payout_answers_like_a_missing_one(
-    maker: Program, services: Services, web: FlaskClient
-) -> None:
-    payout_id = maker.post("/api/payouts", body()).json["data"]["payout_id"]
-    stranger = Program(services, web, "payouts:*")
-    for method, below in (("get", ""), ("get", "/items"), ("post", "/approve"), ("post", "/cancel")):
-        seen = []
-        for name in (payout_id, "01a2024d-2ea5-7612-8c2b-47ddf74db912", "x"):
-            path = f"/api/payouts/{name}{below}"
-            reply = stranger.get(path) if method == "get" else stranger.post(path, {})
-            seen.append((reply.status_code, reply.json["error"], reply.json["message"]))
-        assert seen == [(404, "NOT_FOUND", "Payout not found")] * 3
-
-
 def test_people_make_and_approve_payouts_by_their_roles(
     services: Services, web: FlaskClient, clock: MovableClock
 ) -> None:
@@ -250,20 +234,6 @@ def test_a_repeat_with_another_invalid_cell_is_another_payout(
     assert (other.status_code, other.json["error"]) == (400, "IDEMPOTENCY_KEY_REUSED")
 
 
-def test_a_file_with_another_invalid_cell_is_another_payout(maker: Program, web: FlaskClient) -> None:
-    def send(amount: str) -> Any:
-        return web.post(
-            "/api/payouts",
-            data=f"phone_number,amount,reference\n0770000000,{amount},E1\n",
-            headers=maker.headers | {"Content-Type": "text/csv"},
-            query_string={"reference": "F1"},
-        )
-
-    assert send("5x").status_code == 201
-    assert send("5x").headers["Idempotent-Replayed"] == "true"
-    assert send("6x").json["error"] == "IDEMPOTENCY_KEY_REUSED"
-
-
 def test_an_approval_that_names_the_fees_is_refused_when_they_have_changed(maker: Program, approver: Program) -> None:
     path = f"/api/payouts/{maker.post('/api/payouts', body()).json['data']['payout_id']}"
     agree_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 1_550, 0))
@@ -297,23 +267,6 @@ def test_fees_that_change_during_an_approval_are_never_charged_unseen(
     refused = approver.post(f"{path}/approve", {"total_fee": 0})
     assert refused.json["message"] == "total_fee: The fees of the payout are 20 now"
     assert maker.get("/api/balance").json["data"]["reserved"] == 0
-
-
-def test_a_draft_that_was_edited_in_the_database_is_not_approved_and_check_names_it(
-    maker: Program, approver: Program, services: Services
-) -> None:
-    payout_id = maker.post("/api/payouts", body()).json["data"]["payout_id"]
-    with without_triggers():
-        database.execute_sql(
-            "UPDATE payout_items SET phone_number = '+256770000099', amount_cents = 9900000 "
-            f"WHERE payout_id = '{payout_id}'"
-        )
-        database.execute_sql(f"UPDATE payouts SET total_amount_cents = 9900000 WHERE id = '{payout_id}'")
-    refused = approver.post(f"/api/payouts/{payout_id}/approve", {})
-    assert (refused.status_code, refused.json["error"]) == (400, "INVALID_REQUEST")
-    assert refused.json["message"].startswith("The payout is not what was judged when it was created")
-    assert maker.get("/api/balance").json["data"]["reserved"] == 0
-    assert f"Payout {payout_id} is not what was judged and approved." in map(str, check_everything())
 
 
 def test_a_copy_is_a_draft_of_the_same_rows_under_another_name(

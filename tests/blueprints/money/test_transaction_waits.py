@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import pytest
 from flask import Flask
-from flask.testing import FlaskClient
 
 from tests.blueprints.money.test_transactions import BODY, PATH, refusal
 from tests.conftest import MovableClock
@@ -19,11 +18,6 @@ from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.services.bulkhead import Bulkhead, Permit
-
-
-@pytest.fixture
-def program(services: Services, web: FlaskClient) -> Program:
-    return Program(services, web)
 
 
 @pytest.fixture

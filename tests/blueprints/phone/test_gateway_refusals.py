@@ -19,7 +19,6 @@ from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel
 from ussd_server.services.ussd.messages import CreateChannel
-from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.settings import Settings
 
 
@@ -133,18 +132,6 @@ def test_a_disabled_client_answers_no_phone(at: Dial, shop: Shop) -> None:
     Client.update(is_active=False).where(Client.id == shop.client_id).execute()
     assert at("1").startswith("END Sorry")
     assert at("", session="ATUid_2").startswith("END Sorry")
-
-
-def test_trouble_inside_is_a_polite_screen_in_the_subscribers_language(
-    at: Dial, shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    at("")
-    at("3")
-    at("3*2")
-    monkeypatch.setattr(Sessions, "write", _fail)
-    assert at("3*2*4") == "END Nsonyiwa, tekisobose. Gezaako nate oluvannyuma."
-    assert VOUCHER not in caplog.text
-    assert "ValueError" in caplog.text
 
 
 def test_trouble_after_a_payment_was_created_never_says_that_it_failed(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 
 from tests.blueprints.conftest import Dial
+from tests.blueprints.phone.phones import phone_of
 from tests.conftest import MovableClock
 from tests.support.shop import CODE, OPERATOR, PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
@@ -52,16 +54,6 @@ def test_so_is_one_that_is_chosen_by_entries_behind_a_balance(services: Services
     for session, text in (("a", "3*2"), ("b", "")):
         form = {"sessionId": session, "phoneNumber": PHONE, "serviceCode": CODE, "text": text}
         assert web.post(path, data=form).text.startswith("CON Tukusanyukidde")
-
-
-def test_a_call_that_broke_off_can_be_continued(at: Dial, clock: MovableClock) -> None:
-    for text in ("", "1", "1*5000"):
-        at(text)
-    offer = at("", session="ATUid_2")
-    assert offer == "CON Continue where you stopped?\n1. Yes\n2. Start again"
-    assert at("1", session="ATUid_2").startswith("CON Enter amount"), "never straight to a confirmation"
-    clock.advance(601)
-    assert at("", session="ATUid_3").startswith("CON Welcome"), "nor after ten minutes"
 
 
 def test_a_call_that_broke_off_is_counted_by_its_node(at: Dial, shop: Shop, web: FlaskClient) -> None:
@@ -119,11 +111,6 @@ def test_a_session_keeps_the_version_it_began_with(at: Dial, shop: Shop, service
     assert at("1", session="ATUid_2").startswith("CON How much?")
 
 
-def test_a_balance_is_shown_on_the_phone(at: Dial) -> None:
-    at("")
-    assert at("2") == "END Your balance is UGX 0"
-
-
 def test_a_missing_code_is_the_channels_only_one(shop: Shop, web: FlaskClient) -> None:
     path = shop.channel_of("africastalking", codes=(CODE,))
     assert web.post(path, data={"sessionId": "x", "phoneNumber": PHONE}).text.startswith("CON Welcome")
@@ -151,61 +138,14 @@ def test_a_channel_of_all_clients_carries_the_codes_of_all(shop: Shop, services:
     assert reply.text.startswith("END Sorry"), "a client's own channel carries its own codes only"
 
 
-def test_hubtel_numbers_its_steps(shop: Shop, web: FlaskClient) -> None:
-    path = shop.channel_of("hubtel", codes=(CODE,))
-
-    def post(kind: str, message: str, sequence: int) -> dict[str, Any]:
-        body = {
-            "Type": kind,
-            "SessionId": "h1",
-            "Mobile": "256770000000",
-            "ServiceCode": "384*123",
-            "Message": message,
-            "Operator": "mtn",
-            "Sequence": sequence,
-        }
-        reply = web.post(path, json=body)
-        assert reply.status_code == 200
-        return reply.json  # type: ignore[no-any-return]
-
-    first = post("Initiation", "*384*123#", 1)
-    assert first["Message"].startswith("Welcome")
-    assert post("Initiation", "*384*123#", 1) == first
-    amount = post("Response", "1", 2)
-    assert amount["Message"].startswith("Enter amount")
-    assert post("Response", "1", 2) == amount, "the same number is a repeat"
-    assert post("Response", "5000", 4)["Type"] == "Release", "a number that was left out is refused"
-    assert post("Response", "5000", 3)["Message"].startswith("Pay UGX 5,000?")
-    assert post("Release", "", 4) == {"Type": "Release", "Message": ""}
+def test_hubtel_refuses_a_number_that_leaves_one_out(shop: Shop, web: FlaskClient) -> None:
+    phone = phone_of("hubtel", shop, web)
+    phone.dial()
+    phone.type("1")
+    assert replace(phone, entries=["1", ""]).type("5000").ends
+    assert phone.type("5000").screen.startswith("Pay UGX 5,000?")
+    phone.hang_up()
     assert UssdSession.get().status == "ended_by_user"
-
-
-def test_dmark_sends_one_entry_a_step_without_numbers(shop: Shop, clock: MovableClock, web: FlaskClient) -> None:
-    path = shop.channel_of("dmark", codes=(CODE,))
-
-    def get(text: str, is_new: bool = False) -> dict[str, str]:
-        query = {
-            "transactionId": "d1",
-            "msisdn": "256770000000",
-            "ussdServiceCode": "384",
-            "ussdRequestString": text,
-            "response": "false" if is_new else "true",
-        }
-        return web.get(path, query_string=query).json  # type: ignore[no-any-return]
-
-    assert get("*384*123#", is_new=True)["responseString"].startswith("Welcome")
-    assert get("*384*123#", is_new=True)["responseString"].startswith("Welcome")
-    assert UssdSession.select().count() == 1
-    assert get("1")["responseString"].startswith("Enter amount")
-    clock.advance(1.9)
-    assert get("1")["responseString"].startswith("Enter amount"), "the same text within two seconds is a repeat"
-    clock.advance(0.2)
-    assert get("1")["responseString"].startswith("Enter whole shillings"), "the same text later is a new entry"
-    assert get("5000")["responseString"].startswith("Pay UGX 5,000?")
-    ended = get("1")
-    assert ended == {"responseString": "Approve the prompt on your phone.", "action": "end"}
-    assert get("1") == ended
-    assert Transaction.select().count() == 1
 
 
 @pytest.mark.parametrize("codes", [(CODE,), ()])

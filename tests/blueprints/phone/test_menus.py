@@ -105,13 +105,6 @@ def test_the_graph_is_data_and_a_diagram(program: Program) -> None:
     assert refusal(program.get(f"{PATH}/shop/graph", version=7)) == (404, "NOT_FOUND")
 
 
-def test_a_menu_id_that_cannot_be_is_refused_or_not_found(program: Program) -> None:
-    for name in ("%00", "a%2Fb", "ŋ", "x" * 65, "%20", "-"):
-        assert put(program, f"{PATH}/{name}", {}).status_code in (400, 404)
-        assert refusal(program.get(f"{PATH}/{name}")) == (404, "NOT_FOUND")
-        assert refusal(program.post(f"{PATH}/{name}/publish", {})) == (404, "NOT_FOUND")
-
-
 def test_any_object_may_be_a_draft_and_comes_back_with_its_errors(program: Program) -> None:
     for body in ({}, {"nodes": 1}, {"vars": []}, {"languages": [{}]}, {"start": 1e300}, {"id": "kiosk"}):
         report = put(program, f"{PATH}/kiosk", body)
@@ -122,35 +115,10 @@ def test_any_object_may_be_a_draft_and_comes_back_with_its_errors(program: Progr
         assert program.get(f"{PATH}/kiosk/graph").status_code == 200
 
 
-def test_another_clients_menu_answers_like_one_that_does_not_exist(
-    program: Program, services: Services, web: FlaskClient
-) -> None:
-    stranger = Program(services, web)
-    for name in ("shop", "never-saved"):
-        replies = [
-            stranger.get(f"{PATH}/{name}"),
-            stranger.get(f"{PATH}/{name}/versions"),
-            stranger.get(f"{PATH}/{name}/graph"),
-            stranger.post(f"{PATH}/{name}/publish", {}),
-            stranger.post(f"{PATH}/{name}/check", {}),
-            stranger.post(f"{PATH}/{name}/rollback", {"version": 1}),
-        ]
-        assert {(reply.status_code, reply.json["message"]) for reply in replies} == {(404, "Menu not found")}
-    assert stranger.get(PATH).json["data"] == {"items": []}
-
-
 def test_an_unknown_field_is_refused_by_name(program: Program) -> None:
     reply = program.post(f"{PATH}/shop/publish", {"now": True})
     assert (*refusal(reply), reply.json["message"]) == (400, "INVALID_REQUEST", "now: Unknown field.")
     assert refusal(program.post(f"{PATH}/shop/rollback", {"version": "1"})) == (400, "INVALID_REQUEST")
-
-
-def test_menus_need_their_scopes(services: Services, web: FlaskClient, shop: Shop) -> None:
-    reader = Program(services, web, "menus:read", client_id=shop.client_id)
-    assert reader.get(PATH).status_code == 200
-    assert refusal(put(reader, f"{PATH}/shop", {})) == (403, "INSUFFICIENT_SCOPE")
-    writer = Program(services, web, "menus:write", client_id=shop.client_id)
-    assert refusal(writer.get(PATH)) == (403, "INSUFFICIENT_SCOPE")
 
 
 YAML = """\

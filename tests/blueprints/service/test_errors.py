@@ -14,19 +14,6 @@ from tests.support.shop import Shop
 from ussd_server.bootstrap import Services
 
 
-def test_an_unknown_path_is_a_404_in_the_general_envelope(web: FlaskClient) -> None:
-    reply = web.get("/nowhere")
-    assert reply.status_code == 404
-    assert set(reply.json) == {"success", "error", "message", "timestamp"}
-    assert (reply.json["success"], reply.json["error"]) == (False, "NOT_FOUND")
-
-
-def test_an_unknown_management_path_is_a_404_in_the_management_envelope(web: FlaskClient) -> None:
-    reply = web.get("/api/clients/nowhere")
-    assert (reply.status_code, reply.json) == (404, {"status": 404, "message": "Not found", "data": None})
-    assert reply.headers["Cache-Control"] == "no-store"
-
-
 def test_the_callers_request_id_comes_back_and_a_bad_one_is_replaced(web: FlaskClient) -> None:
     assert web.get("/nowhere", headers={"X-Request-Id": "mine-1.a_B"}).headers["X-Request-Id"] == "mine-1.a_B"
     for bad in ("", "a b", "x" * 65, "é"):
@@ -77,10 +64,3 @@ def test_no_answer_is_cached_or_taken_for_another_type(services: Services, web: 
     for answer in answers:
         assert answer.headers.getlist("Cache-Control") == ["no-store"]
         assert answer.headers.getlist("X-Content-Type-Options") == ["nosniff"]
-
-
-def test_the_methods_of_a_path_are_those_of_its_most_exact_route(web: FlaskClient) -> None:
-    for path, allowed in (("/api/events/redeliver", "POST"), ("/api/events/x", "GET, HEAD")):
-        for method in ("OPTIONS", "DELETE"):
-            reply = web.open(path, method=method)
-            assert (reply.status_code, reply.headers["Allow"]) == (405, allowed)

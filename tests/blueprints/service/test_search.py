@@ -27,11 +27,6 @@ NUMBER = "+256770000042"
 BODY = {"type": "collection", "phone_number": NUMBER, "amount": 500}
 
 
-@pytest.fixture
-def program(services: Services, web: FlaskClient) -> Program:
-    return Program(services, web)
-
-
 def found(program: Program, q: str) -> list[tuple[str, str]]:
     reply = program.get("/api/search", q=q)
     assert reply.status_code == 200, reply.text

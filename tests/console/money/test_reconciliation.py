@@ -6,7 +6,6 @@ import csv
 import io
 import re
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Operators, Visit, confirmation
-from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row, with_balances
+from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
@@ -22,7 +21,6 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.values import KAMPALA
 
 SILENT = "+256770000007"
-FILES = Path(__file__).parents[2] / "services" / "reconciliation" / "files"
 
 
 def pay(services: Services, number: str = "+256770000000") -> Transaction:
@@ -247,25 +245,6 @@ def test_the_reading_of_a_file_is_shown_and_corrected_before_anything_is_stored(
     assert (part.status_code, "PDF" in part.text) == (200, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "provider", "shown"),
-    [
-        ("airtel_customer", "airtel", ("UGX 35,000",)),
-        ("airtel_user", "airtel", ("UGX 5,000", "UGX 90,050")),
-        ("mtn_signed", "mtn", ("UGX 39,000", "UGX 90,000")),
-        ("mtn_agent", "mtn", ("UGX 92,000", "UGX 7,000")),
-    ],
-)
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_the_exports_that_people_download_are_read_by_page(
-    operator: Operators, name: str, provider: str, shown: tuple[str, ...]
-) -> None:
-    tried = upload(operator("ann"), (FILES / f"{name}.csv").read_bytes(), provider, result="try")
-    assert tried.status_code == 200
-    for each in shown:
-        assert each in tried.text, each
-
-
 def test_what_a_statement_covers_and_steps_that_nothing_explains_take_a_second_operator(
     operator: Operators, services: Services, clock: MovableClock
 ) -> None:
@@ -296,22 +275,6 @@ def test_what_a_statement_covers_and_steps_that_nothing_explains_take_a_second_o
     assert "closed: ours UGX 5,000, theirs UGX 0; other_day UGX 5,000" in bob.get("/operator/proposals").text
     confirm_by(bob, "Close a day")
     assert "with bob@" in ann.get("/operator/days").text
-
-
-def test_a_statement_whose_balance_breaks_is_stored_after_a_confirmation(
-    operator: Operators, services: Services, clock: MovableClock
-) -> None:
-    rows = []
-    for number in ("+256770000000", "+256770000001", "+256770000002"):
-        paid = pay(services, number)
-        work(services, clock, 2.5)
-        rows.append(mtn_row(Transaction.get_by_id(paid.id)))
-    whole, ann = with_balances(rows), operator("ann")
-    cut = csv_file([whole[0], whole[2]])
-    refused = upload(ann, cut)
-    assert (refused.status_code, "running balance of line 5 is" in refused.text) == (400, True)
-    assert 'name="is_confirmed"' in refused.text
-    assert upload(ann, cut, is_confirmed="yes").status_code == 303
 
 
 def confirm_by(visitor: ConsoleVisitor, title: str) -> None:

@@ -6,9 +6,7 @@ The paths are read from the application, so that a new one without protection fa
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +16,9 @@ from tests.blueprints.clients.test_permissions import filled
 from tests.console.conftest import ConsoleVisitor, Operators, Visit
 from tests.support.example_client import PASSWORD
 from ussd_server.api.endpoints import template_of
+
+# Who may do what is decided by the program, so that one database is enough.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 AREA = "/console/operator"
 ELSEWHERE = {"REMOTE_ADDR": "203.0.113.9"}
@@ -31,12 +32,6 @@ PUBLIC = {
     "/console/static/{version}/{name}",
     "/console/welcome/{token}",
 }
-
-
-@pytest.fixture
-def database_url(migrated_sqlite: Path, tmp_path: Path) -> str:
-    """Who may do what is decided by the program, so that one database is enough."""
-    return f"sqlite:///{shutil.copy(migrated_sqlite, tmp_path / 'test.db')}"
 
 
 def console_rules(app: Flask) -> Iterator[tuple[str, str, str]]:

@@ -5,14 +5,13 @@ SQLite has one writer at a time, so PostgreSQL alone is tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from tests.services.bank.settling import completed, record
 from tests.support.books import check_everything
-from tests.support.competitors import Compete, competing
+from tests.support.competitors import Compete
 from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, operator
 from ussd_server.bootstrap import Services
@@ -32,12 +31,6 @@ pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True
 
 ACCOUNT = ("Stanbic Bank", "9030001234567", "ACME Ltd")
 BY, SECOND = "Mary Akello", "John Okot"
-
-
-@pytest.fixture
-def compete() -> Iterator[Compete]:
-    with competing() as compete:
-        yield compete
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -33,12 +32,6 @@ from ussd_server.services.clients.keys.messages import (
 from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
-
-
-@pytest.fixture
-def example_client(services: Services) -> ExampleClient:
-    return ExampleClient(services)
-
 
 _addresses = itertools.count()
 _phones = itertools.cycle(range(10))
@@ -90,28 +83,6 @@ def test_crossing_bulk_deletions_delete_every_key_once(services: Services, examp
     assert refusals(outcomes) == []
     assert Counter(result.deleted_id for outcome in outcomes for result in outcome.deleted) == dict.fromkeys(ids, 1)
     assert all(outcome.requested == 12 for outcome in outcomes)
-
-
-@pytest.mark.both_databases
-def test_a_key_deleted_under_fire_is_never_accepted_after_the_answer(
-    services: Services, example_client: ExampleClient
-) -> None:
-    key, context = example_client.create_key(), example_client.call()
-    deleted = threading.Event()
-
-    def use() -> tuple[bool, bool]:
-        return deleted.is_set(), accepted(services, key)
-
-    def delete() -> None:
-        services.api_keys.delete(key.id, context)
-        deleted.set()
-
-    outcomes = Counter(at_once([*[use] * 100, delete, *[use] * 500]))
-    # However slow the deletion was among the others, these come after it.
-    outcomes.update(at_once([use] * 100))
-    assert outcomes[False, True] >= 50
-    assert outcomes[True, False] >= 100
-    assert outcomes[True, True] == 0
 
 
 def test_deleting_a_key_leaves_a_tombstone_an_event_and_a_line_in_the_trail(
@@ -188,19 +159,6 @@ def test_without_grace_the_old_secret_ends_at_once(services: Services, example_c
     ]
 
 
-def test_a_second_rotation_during_the_grace_ends_the_first_secret(
-    services: Services, example_client: ExampleClient
-) -> None:
-    key, context = example_client.create_key(), example_client.call()
-    first = services.api_keys.rotate(RotateApiKey(key.id), context)
-    second = services.api_keys.rotate(RotateApiKey(key.id), context)
-    assert [accepted(services, key, secret) for secret in (key.apisecret, first.apisecret, second.apisecret)] == [
-        False,
-        True,
-        True,
-    ]
-
-
 @pytest.mark.both_databases
 def test_rotations_at_once_leave_the_last_two_secrets(services: Services, example_client: ExampleClient) -> None:
     key, context = example_client.create_key(), example_client.call()
@@ -253,30 +211,6 @@ def test_a_key_imported_while_it_is_deleted_does_not_come_back(
         )
         assert not accepted(services, key)
     assert services.api_keys.list(context) == ()
-
-
-def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(
-    services: Services, example_client: ExampleClient
-) -> None:
-    key, viewer, developer = (
-        example_client.create_key(),
-        example_client.call("viewer"),
-        example_client.call("developer"),
-    )
-    for change in (
-        lambda: services.api_keys.list(viewer),
-        lambda: services.api_keys.create(CreateApiKey(), viewer),
-        lambda: services.api_keys.rotate(RotateApiKey(key.id), viewer),
-        lambda: services.api_keys.delete(key.id, developer),
-        lambda: services.api_keys.delete_many(DeleteApiKeys((key.id,)), developer),
-        lambda: services.api_keys.import_key(
-            ImportApiKey(example_client.id, new_apikey(), new_apisecret()), example_client.call()
-        ),
-    ):
-        with pytest.raises(ServiceError) as refusal:
-            change()
-        assert refusal.value.code is Code.INSUFFICIENT_SCOPE
-    assert accepted(services, key)
 
 
 def test_the_list_shows_the_last_use_exactly_before_it_is_written(

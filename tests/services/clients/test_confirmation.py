@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
-from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.models.clients import AuditEvent, Client, User
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.models.clients import AuditEvent, User
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.clients.messages import ChangeRole, CreateUser, InvitePerson
@@ -165,14 +165,3 @@ def test_who_reads_the_secret_of_a_colleague_stands_behind_the_key(team: Team, r
         team.services.key_reader.reveal(key.id, team.ann)
     caller = team.services.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1").caller
     assert not team.approves(RequestContext(caller), team.ann)
-
-
-def test_an_operator_ends_the_counting_of_readers_for_a_client(team: Team) -> None:
-    bob = team.colleague("bob")
-    assert Client.get_by_id(team.client.id).counts_readers
-    team.services.clients.count_readers(team.client.id, False, OPERATOR)
-    key = team.services.api_keys.create(CreateApiKey(("payouts:approve",)), bob)
-    team.services.api_keys.list(team.ann)
-    caller = team.services.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1").caller
-    assert team.approves(RequestContext(caller), team.ann)
-    assert operator_context(team.client.id).caller.kind is CallerKind.OPERATOR

@@ -11,11 +11,6 @@ from ussd_server.services.clients.keys.messages import ImportApiKey
 from ussd_server.status import ServiceError
 
 
-@pytest.fixture
-def example_client(services: Services) -> ExampleClient:
-    return ExampleClient(services)
-
-
 def test_an_imported_key_works_and_a_second_import_changes_nothing(
     services: Services, example_client: ExampleClient
 ) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -18,7 +16,8 @@ from ussd_server.services.clients import api_keys, people
 from ussd_server.services.clients.keys import reader
 from ussd_server.services.roles import GIVES_SCOPES, PAGE_PERMISSIONS
 
-pytestmark = pytest.mark.slow
+# Who may do what is decided by the program, so that one database is enough.
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)]
 
 STEPS = 60
 SEEDS = 8
@@ -30,12 +29,6 @@ ALLOWED = {
 
 
 PAYS_ALONE = {"pays alone"}
-
-
-@pytest.fixture
-def database_url(migrated_sqlite: Path, tmp_path: Path) -> str:
-    """Who may do what is decided by the program, so that one database is enough."""
-    return f"sqlite:///{shutil.copy(migrated_sqlite, tmp_path / 'test.db')}"
 
 
 def found(

@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.support.crowd import at_once, refusals
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
+from tests.support.refusals import refusal
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent
@@ -25,12 +26,6 @@ OWNERS_ONLY = "Only an owner may do this to an owner, or make one."
 @pytest.fixture
 def acme(services: Services) -> ExampleClient:
     return ExampleClient(services)
-
-
-def refusal(work: Callable[[], object]) -> tuple[Code, str]:
-    with pytest.raises(ServiceError) as refused:
-        work()
-    return refused.value.code, refused.value.message
 
 
 def person(acme: ExampleClient, role: str) -> str:

@@ -10,11 +10,12 @@ import pytest
 from tests.conftest import MovableClock
 from tests.support.crowd import at_once, refusals
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
+from tests.support.refusals import refusal
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent, UserFactor, UserRecoveryCode
 from ussd_server.services.clients.messages import LogIn
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import Code
 
 STRANGER = RequestContext(Caller(CallerKind.NOBODY), address="192.0.2.1")
 MISSING = (Code.INVALID_CREDENTIALS, "Second factor required")
@@ -45,12 +46,6 @@ class Authenticator:
 @pytest.fixture
 def acme(services: Services) -> ExampleClient:
     return ExampleClient(services)
-
-
-def refusal(action: object, *given: object) -> tuple[Code, str]:
-    with pytest.raises(ServiceError) as refused:
-        action(*given)  # type: ignore[operator]
-    return refused.value.code, refused.value.message
 
 
 def test_a_person_with_a_second_factor_needs_it_and_each_code_works_once(

@@ -9,12 +9,12 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
-from tests.support.mail_server import PUBLIC_URL, SENDER, MailServer
+from tests.support.mail_server import PUBLIC_URL, MailServer
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent, Client, Login, User
 from ussd_server.models.sending import Mail
-from ussd_server.services.clients.messages import InvitePerson, LogIn
+from ussd_server.services.clients.messages import InvitePerson
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import ListMails, MailStatus
 from ussd_server.status import Code, ServiceError
@@ -40,18 +40,6 @@ def link_in(mail_server: MailServer, recipient: str = ANN) -> str:
     return str(link)
 
 
-def test_an_invitation_is_mailed_and_not_shown_to_the_inviter(
-    services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
-) -> None:
-    assert invite(services, client) is None
-    send_mails()
-    (mail,) = mail_server.of(ANN)
-    assert (mail["From"], mail["To"], mail["Subject"]) == (SENDER, ANN, "You are invited to acme")
-    assert client.email() in mail.get_content()
-    services.password_links.choose_password(link_in(mail_server), NEW_PASSWORD, NOBODY)
-    services.logins.begin(LogIn(ANN, NEW_PASSWORD), NOBODY)
-
-
 def test_the_outbox_holds_no_link(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
 ) -> None:
@@ -62,14 +50,6 @@ def test_the_outbox_holds_no_link(
     assert token not in stored
     assert token.rpartition(".")[2] not in stored
     assert token not in str([row.__data__ for row in Mail.select()])
-
-
-def test_an_inviter_may_ask_to_see_the_link_and_then_none_is_mailed(
-    services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
-) -> None:
-    assert invite(services, client, shows_link=True) is not None
-    send_mails()
-    assert mail_server.received == []
 
 
 def test_a_mailed_link_changes_no_one_and_a_shown_one_adds_who_saw_it(

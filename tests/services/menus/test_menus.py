@@ -7,14 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from peewee import DatabaseError
 
-from tests.support.shop import CODE, Shop, client_call, shop_document
+from tests.support.shop import CODE, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.tables import JsonField
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.menus.tools.diagram import GraphEdge
 from ussd_server.models.ussd import MenuVersion
 from ussd_server.services.menus import menus
-from ussd_server.services.menus.messages import BindCode, CheckMenu, CompareVersions, GetGraph, RollBack, SaveDraft
+from ussd_server.services.menus.messages import CompareVersions, RollBack, SaveDraft
 from ussd_server.status import Code, ServiceError
 
 _BYE = {"type": "end", "text": {"en": "See you"}}
@@ -80,33 +79,6 @@ def test_the_same_draft_published_by_many_at_once_is_one_version(services: Servi
         assert set(pool.map(publish, range(16))) == {2}
 
 
-def test_another_clients_menu_and_code_answer_like_ones_that_do_not_exist(services: Services) -> None:
-    shop, stranger = Shop(services), Shop(services, shop_document(id="other"), code="*200#")
-    for name in ("shop", "never-saved"):
-        for attempt in (
-            lambda name=name: services.menus.get(name, stranger.call),
-            lambda name=name: services.menus.publish(name, stranger.call),
-            lambda name=name: services.menus.versions(name, stranger.call),
-            lambda name=name: services.menus.graph(GetGraph(name), stranger.call),
-            lambda name=name: services.menus.check(CheckMenu(name), stranger.call),
-            lambda name=name: services.menus.roll_back(RollBack(name, 1), stranger.call),
-            lambda name=name: services.menus.bind_code(BindCode("*200#", name), stranger.call),
-        ):
-            with pytest.raises(ServiceError, match="Menu not found"):
-                attempt()
-    for code in (CODE, "*999#"):
-        with pytest.raises(ServiceError, match="Service code not found"):
-            services.menus.bind_code(BindCode(code, "other"), stranger.call)
-    assert [menu.menu_id for menu in services.menus.list(stranger.call)] == ["other"]
-    assert [code.service_code for code in services.menus.codes(shop.call)] == [CODE]
-
-
-def test_a_document_is_checked_without_being_kept(services: Services) -> None:
-    shop = Shop(services)
-    assert not services.menus.check(CheckMenu("shop", {"nodes": {}}), shop.call).passes
-    assert services.menus.check(CheckMenu("shop"), shop.call).passes
-
-
 def test_a_document_that_names_another_menu_is_refused(services: Services) -> None:
     shop = Shop(services)
     with pytest.raises(ServiceError, match="Must be the menu id of the path"):
@@ -122,28 +94,6 @@ def test_a_menu_that_calls_a_forbidden_address_cannot_be_published(services: Ser
     document = shop_document(nodes={"used": {"type": "handover", "url": url, "on_error": {"goto": "bye"}}})
     report = services.menus.save_draft(SaveDraft("shop", document), shop.call)
     assert [(error.rule, error.node) for error in report.errors] == [("address", "used")], report.errors
-
-
-def test_the_graph_shows_every_node_edge_and_a_diagram(services: Services) -> None:
-    shop = Shop(services)
-    graph = services.menus.graph(GetGraph("shop"), shop.call)
-    assert {"root", "amount", "sure", "pay"} <= {node.id for node in graph.nodes}
-    assert GraphEdge("sure", "pay", "yes") in graph.edges
-    assert graph.svg.lstrip().startswith("<svg")
-
-
-def test_menus_need_their_scopes(services: Services) -> None:
-    shop = Shop(services)
-    reader, writer = client_call(shop.client_id, frozenset({"menus:read"})), client_call(shop.client_id, frozenset())
-    assert services.menus.get("shop", reader).menu_id == "shop"
-    for attempt in (
-        lambda: services.menus.publish("shop", reader),
-        lambda: services.menus.save_draft(SaveDraft("shop", {}), reader),
-        lambda: services.menus.list(writer),
-    ):
-        with pytest.raises(ServiceError) as refused:
-            attempt()
-        assert refused.value.code is Code.INSUFFICIENT_SCOPE
 
 
 def test_a_menu_over_a_bound_is_not_published_and_the_bound_is_named(services: Services) -> None:

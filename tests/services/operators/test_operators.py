@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyotp
-import pytest
 
 from tests.conftest import MovableClock
 from tests.support.money import a_client, deposit, request, work
+from tests.support.refusals import refusal
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.models.clients import AuditEvent
@@ -24,7 +24,7 @@ from ussd_server.services.operators.messages import (
 )
 from ussd_server.services.operators.proposals import ProposalService
 from ussd_server.services.transactions.messages import CreateRefund
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import Code
 
 PASSWORD = "correct horse battery"
 HERE = RequestContext(Caller(CallerKind.NOBODY), address="127.0.0.1")
@@ -43,12 +43,6 @@ def context_of(services: Services, clock: MovableClock, email: str) -> RequestCo
     factor = make(services, email)
     login_id = services.operator_logins.begin(LogIn(email, PASSWORD, code_of(factor, clock)), HERE)
     return replace(HERE, caller=services.operator_logins.authenticate(login_id, HERE).caller)
-
-
-def refusal(action: object, *given: object) -> tuple[Code, str]:
-    with pytest.raises(ServiceError) as refused:
-        action(*given)  # type: ignore[operator]
-    return refused.value.code, refused.value.message
 
 
 def test_an_operator_signs_in_with_password_and_code_and_each_code_works_once(

@@ -24,11 +24,6 @@ PAID, DECLINED = "+256770000000", "+256770000002"
 _DAY = 86_400
 
 
-@pytest.fixture
-def desk(services: Services, clock: MovableClock) -> PayoutDesk:
-    return PayoutDesk(services, clock)
-
-
 def half_paid(desk: PayoutDesk) -> PayoutView:
     """A completed payout of which one row succeeded and one failed."""
     draft = desk.draft(row("a", PAID, 1000), row("b", DECLINED, 2000))

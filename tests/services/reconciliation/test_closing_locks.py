@@ -5,7 +5,6 @@ SQLite has one writer at a time, so PostgreSQL alone is tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.reconciliation.days import at_hour, close, store, three_days
-from tests.support.competitors import Compete, competing
+from tests.support.competitors import Compete
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.services.reconciliation.imports import lock_imports
@@ -21,12 +20,6 @@ from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-
-
-@pytest.fixture
-def compete() -> Iterator[Compete]:
-    with competing() as compete:
-        yield compete
 
 
 def test_of_two_days_that_are_closed_at_once_the_second_is_computed_anew(

@@ -270,16 +270,3 @@ def test_a_client_cannot_take_the_names_of_refunds_by_operators(till: Till) -> N
     refund = OperatorRefund(till.original, "paid twice", "Jane", "Mary", amount_cents=100_000)
     made = till.services.refunds.create_by_operators(refund, operator())
     assert (made.transaction.reference, made.replayed) == (name, False)
-
-
-def test_operators_refund_an_equal_amount_again_only_under_a_name_or_number_of_its_own(till: Till) -> None:
-    refund = OperatorRefund(till.original, "paid twice", "Jane", "Mary", amount_cents=100_000)
-    create = till.services.refunds.create_by_operators
-    first = create(refund, operator()).transaction.reference
-    assert create(replace(refund, amount_cents=50_000), operator()).transaction.reference == f"{first}-2"
-    with pytest.raises(ServiceError, match="this refund was made before"):
-        create(refund, operator())
-    for own in ({"number": 3}, {"reference": "by phone"}):
-        made = create(replace(refund, **own), operator())
-        assert not made.replayed
-        assert create(replace(refund, **own), operator()).replayed

@@ -216,16 +216,6 @@ def test_the_first_kib_of_the_answer_is_kept_for_the_client_alone(services: Serv
         services.events.get(event_id, stranger)
 
 
-def test_an_unreachable_receiver_is_recorded_with_the_reason(services: Services) -> None:
-    call = a_client()
-    with Receiver() as receiver:
-        subscribe(services, call, receiver.url)
-    (event_id,) = happen(services, call)
-    deliver(services)
-    delivery = only_delivery(services, call, event_id)
-    assert (delivery.answer_status, delivery.trouble, delivery.status) == (None, "no_connection", "waiting")
-
-
 def test_a_name_that_turns_to_a_private_address_after_registration_is_never_connected_to(
     services: Services, clock: MovableClock
 ) -> None:

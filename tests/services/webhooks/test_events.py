@@ -11,7 +11,6 @@ from tests.services.webhooks.receivers import (
     Receiver,
     answering,
     deliver,
-    deliveries_of,
     happen,
     only_delivery,
     subscribe,
@@ -26,22 +25,6 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 
 
-def test_events_are_listed_newest_first_by_type_and_page(services: Services, clock: MovableClock) -> None:
-    call, stranger = a_client(), a_client("Other")
-    ids = []
-    for _ in range(5):
-        ids += happen(services, call)
-        clock.advance(0.01)
-    happen(services, stranger)
-    first = services.events.list(ListEvents(limit=3), call)
-    second = services.events.list(ListEvents(limit=3, cursor=first.next_cursor), call)
-    assert [event.id for event in (*first.items, *second.items)] == ids[::-1]
-    assert second.next_cursor is None
-    assert services.events.list(ListEvents(type="transaction.failed"), call).items == ()
-    with pytest.raises(Exception, match="no event type"):
-        services.events.list(ListEvents(type="nonsense"), call)
-
-
 def test_events_of_one_object_are_listed_in_their_order_though_processes_differ_about_the_time(
     services: Services, clock: MovableClock
 ) -> None:
@@ -51,18 +34,6 @@ def test_events_of_one_object_are_listed_in_their_order_though_processes_differ_
     clock.advance(-0.1)
     services.processing.advance(claimed)
     assert [event.sequence for event in services.events.list(ListEvents(), call).items] == [3, 2, 1]
-
-
-def test_an_event_is_sent_again_under_the_same_id(services: Services) -> None:
-    call = a_client()
-    with Receiver() as receiver:
-        subscribe(services, call, receiver.url)
-        (event_id,) = happen(services, call)
-        deliver(services)
-        services.events.redeliver(event_id, call)
-        deliver(services)
-    assert [received.id for received in receiver.calls] == [event_id, event_id]
-    assert [delivery.status for delivery in deliveries_of(services, call, event_id)] == ["delivered", "delivered"]
 
 
 def test_asking_again_for_what_is_being_tried_hurries_it_and_doubles_nothing(

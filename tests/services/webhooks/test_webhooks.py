@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-
-import pytest
 
 from tests.conftest import MovableClock
 from tests.services.webhooks.receivers import Receiver, deliver, deliveries_of, subscribe
 from tests.support.money import a_client
+from tests.support.refusals import refusal
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
-from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.sending import Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.services.webhooks.messages import CreateWebhook, RotateCallbacks, RotateWebhook
 from ussd_server.services.webhooks.subscriptions import MOST_WEBHOOKS_OF_A_CLIENT, WebhookService
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import Code
 
 URL = "https://shop.example.com/hooks"
-
-
-def refusal(work: Callable[[], object]) -> tuple[Code, str]:
-    with pytest.raises(ServiceError) as refused:
-        work()
-    return refused.value.code, refused.value.message
 
 
 def test_a_webhook_is_shown_with_its_secret_once(services: Services) -> None:
@@ -61,14 +51,6 @@ def test_an_address_inside_our_network_is_refused_at_registration(services: Serv
     assert strict.list(call).items == ()
 
 
-def test_an_unknown_type_is_refused_by_name(services: Services) -> None:
-    call = a_client()
-    assert refusal(lambda: subscribe(services, call, URL, "transaction.failed", "transaction.lost")) == (
-        Code.INVALID_REQUEST,
-        "types: There is no event type transaction.lost. Did you mean transaction.failed?",
-    )
-
-
 def test_a_client_has_at_most_twenty_webhooks(services: Services) -> None:
     call = a_client()
     services.webhooks.rotate_callbacks(RotateCallbacks(), call)
@@ -96,29 +78,6 @@ def test_a_webhook_of_another_client_is_reported_as_not_found(services: Services
         rotation = partial(services.webhooks.rotate, RotateWebhook(webhook_id), call)
         assert refusal(rotation) == (Code.NOT_FOUND, "Webhook not found")
     assert services.webhooks.get(theirs.id, stranger).is_active
-
-
-def test_reading_and_changing_need_a_scope_each(services: Services) -> None:
-    call = a_client()
-    nothing, reader = (
-        replace(call, caller=Caller(CallerKind.KEY, call.client_id, frozenset(grants)))
-        for grants in ((), ("webhooks:read",))
-    )
-    webhook_id = subscribe(services, call, URL).id
-
-    def changes(by: RequestContext) -> list[Callable[[], object]]:
-        return [
-            lambda: subscribe(services, by, URL),
-            lambda: services.webhooks.delete(webhook_id, by),
-            lambda: services.webhooks.rotate(RotateWebhook(webhook_id), by),
-            lambda: services.webhooks.rotate_callbacks(RotateCallbacks(), by),
-            lambda: services.webhooks.enable(webhook_id, by),
-            lambda: services.webhooks.test(webhook_id, by),
-        ]
-
-    for work in [*changes(nothing), *changes(reader), lambda: services.webhooks.list(nothing)]:
-        assert refusal(work)[0] is Code.INSUFFICIENT_SCOPE
-    assert len(services.webhooks.list(reader).items) == 1
 
 
 def test_a_second_rotation_ends_the_secret_before_the_last(services: Services, clock: MovableClock) -> None:
