@@ -12,7 +12,6 @@ import pytest
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.models.operations import kept_check_value
-from ussd_server.models.transactions import Transaction
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.transactions.create import ProviderReferences
 from ussd_server.services.transactions.messages import TransactionType
@@ -64,10 +63,3 @@ def test_no_payment_is_created_with_another_reference_key_than_before(services: 
             assert refused.value.code is Code.SERVICE_UNAVAILABLE
     finally:
         other.close()
-
-
-def test_a_request_keeps_the_digest_that_earlier_versions_stored(services: Services) -> None:
-    # A client may repeat a request after an upgrade, and another digest would refuse it.
-    made = services.transactions.create(request(reference="r1"), a_client())
-    stored = Transaction.get_by_id(made.transaction.transaction_id)
-    assert stored.request_digest == "49014b6ad5c3793b84222c4f711ec063d11b305bb5092f181db0b559b41cbc8c"

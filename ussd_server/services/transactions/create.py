@@ -82,8 +82,9 @@ class RequestIdentity:
 
 
 def digest_of(content: dict[str, object]) -> str:
-    """SHA-256 of a request's content, to recognise a repeat."""
-    return hashlib.sha256(_encode_content(content).encode()).hexdigest()
+    """SHA-256 of a request's content, to recognise a repeat: without nulls, so that an optional field can be added."""
+    said = {name: value for name, value in content.items() if value is not None}
+    return hashlib.sha256(_encode_content(said).encode()).hexdigest()
 
 
 class DraftColumns(TypedDict, total=False):

@@ -105,8 +105,7 @@ class TransactionService:
             sending = self._creator.gate.admit(way, context, request.menu)
         _refuse_contradictions(request)
         refuse_operators_reference(request.reference)
-        # Without nulls, so that the digests that are stored stay true when an optional field is added.
-        content = {name: value for name in _CONTENT if (value := getattr(request, name)) is not None}
+        content = {name: getattr(request, name) for name in _CONTENT}
         identity = RequestIdentity(
             context.client_id,
             request.type,
