@@ -50,7 +50,7 @@ class Payout(Table):
     leased_until = MomentField(null=True)
     lease_token = TextField(null=True)
     people = fixed(PeopleField())
-    items_digest = TextField(null=True)
+    items_digest = fixed(TextField())
     draft_digest = TextField(null=True)
     approval_digest = TextField(null=True)
     replaced_by = IdField(null=True)

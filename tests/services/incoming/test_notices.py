@@ -13,12 +13,11 @@ from tests.support.crowd import at_once
 from tests.support.example_client import ExampleClient
 from tests.support.money import agree_fee, balances, operator, request, work
 from tests.support.runtimes import other_runtime
-from tests.support.unguarded import without_triggers
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Client
 from ussd_server.models.sending import Event, Receipt, Sms
-from ussd_server.models.transactions import ReceiptClaim, Transaction
+from ussd_server.models.transactions import Transaction
 from ussd_server.senders.sandbox import SandboxSender
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.incoming.booking import IncomingBook, find_code, misfit_of
@@ -250,14 +249,3 @@ def test_a_payment_above_the_bound_of_amounts_is_given_back_in_one_piece(
     assert (given.status, given.amount_cents) == ("succeeded", 250_000_000)
     assert Transaction.get_by_id(booked.transaction_id).status == "reversed"
     assert check_everything() == []
-
-
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_what_an_earlier_version_booked_without_a_claim_is_claimed_when_it_is_reported_again(
-    services: Services, school: ExampleClient, till: Till
-) -> None:
-    first = till.pay("SCH1042")
-    with without_triggers():
-        ReceiptClaim.delete().execute()
-    assert till.pay("SCH1042") == first
-    assert ReceiptClaim.get().transaction_id == first.transaction_id

@@ -305,7 +305,7 @@ SABOTAGE = [
     ("UPDATE payouts SET request_digest = 'x' WHERE id = '{draft}'", "NOT_JUDGED draft"),
     ("UPDATE events SET client_id = '{other}' WHERE object_id = '{draft}'", "OTHER_EVENT draft"),
     ("UPDATE events SET type = 'payout.completed' WHERE object_id = '{draft}'", "OTHER_EVENT draft, UNREPORTED draft"),
-    ("UPDATE payouts SET items_digest = NULL WHERE id = '{draft}'", "NOT_JUDGED draft"),
+    ("UPDATE payouts SET items_digest = '' WHERE id = '{draft}'", "NOT_JUDGED draft"),
     ("UPDATE payouts SET draft_digest = approval_digest WHERE id = '{payout}'", "NOT_JUDGED payout"),
     ("UPDATE payout_items SET name = 'Eve' WHERE payout_id = '{payout}' AND line = 1", "NOT_JUDGED payout"),
     ("UPDATE payouts SET status = 'draft', cancelled_at = NULL WHERE id = '{cancelled}'", "NOT_JUDGED cancelled"),

@@ -15,7 +15,6 @@ from tests.support.books import check_everything
 from tests.support.example_client import OPERATOR
 from tests.support.money import agree_fee, work
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import database, is_postgres, run_query
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.sending import Mail
 from ussd_server.models.transactions import Transaction
@@ -404,16 +403,6 @@ def test_a_draft_at_the_moment_its_key_is_deleted_never_outlives_it(staff: Staff
         assert (made in (None, Code.API_KEY_DISABLED), deleted) == (True, None)
         drafts = staff.payouts.list(ListPayouts(status=PayoutStatus.DRAFT), staff.owner).items
         assert [draft.reference for draft in drafts] == []
-
-
-def test_an_approval_that_an_earlier_version_kept_is_withdrawn_too(staff: StaffedDesk) -> None:
-    payout = staff.dated(_MONTH)
-    staff.approve(payout)
-    database.execute_sql("DROP TRIGGER payout_approvals_keep" + (" ON payout_approvals" if is_postgres() else ""))
-    run_query("DELETE FROM payout_approvals")
-    assert [each.by for each in staff.see(payout).approvals] == [key_of(staff.approver)]
-    delete(staff, staff.approver)
-    assert staff.status(payout) == "draft"
 
 
 def test_the_people_of_a_client_get_mails_about_a_withdrawn_approval(

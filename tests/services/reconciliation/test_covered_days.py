@@ -306,25 +306,6 @@ def test_balances_join_only_in_the_order_of_time(services: Services, clock: Mova
         close(services, day)
 
 
-def test_a_statement_of_the_version_before_covers_a_day_once_its_file_is_compared_again(
-    services: Services, clock: MovableClock, day: date
-) -> None:
-    rows = three_days(services, clock)
-    dearer = with_balances([*rows[:2], [*rows[2][:7], "6,000.00", *rows[2][8:]], *rows[3:]])
-    statement_id = store(services, dearer)
-    StatementDay.delete().execute()
-    StatementCoverage.delete().execute()
-    DifferenceInStatement.update(at=None).execute()
-    with pytest.raises(ServiceError, match=NOT_COVERED):
-        close(services, day)
-    assert store(services, dearer) == statement_id
-    assert StatementCoverage.select().count() == 1
-    with pytest.raises(ServiceError, match="1 of its differences is open"):
-        close(services, day)
-    end_reviews(services)
-    assert steps(close(services, day)) == {"matched": (2, 0), "amount_differs": (1, -100_000)}
-
-
 def test_a_receipt_counts_as_the_newest_statement_has_it_and_a_payment_lacks_no_line_that_another_statement_has(
     services: Services, clock: MovableClock, day: date
 ) -> None:

@@ -14,7 +14,7 @@ from tests.services.payouts.desk import PayoutDesk
 from tests.support.desk import FAILURE, NOT_SENT, PENDING, SUCCESS, UNKNOWN, Desk, FakeProvider
 from tests.support.money import a_client, deposit, operator, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.models.transactions import StatusChange, Transaction
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FAILURES, FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.transactions.explanation import explain
@@ -250,23 +250,6 @@ def test_a_payment_that_never_left_says_so(desk: Desk, provider: FakeProvider) -
     desk.work(90)
     status, detail = known(desk)[-1]
     assert (status, detail["left_machine"], detail["code"]) == ("failed", False, "PROVIDER_UNAVAILABLE")
-
-
-def test_changes_of_an_older_version_show_the_code_and_the_reason_that_they_have(desk: Desk) -> None:
-    desk.order()
-    desk.work(0)
-    row = desk.row
-    for sequence, source in ((4, "poll"), (5, "operator")):
-        StatusChange.insert(
-            transaction_id=row.id,
-            sequence=sequence,
-            client_id=row.client_id,
-            status="pending",
-            source=source,
-            detail="OLD",
-            created_at=desk.clock.now(),
-        ).execute()
-    assert [detail for _, detail in known(desk)[-2:]] == [{"provider_code": "OLD"}, {"note": "OLD"}]
 
 
 def entries(desk: Desk, transaction_id: str) -> dict[str, set[tuple[str, int, str]]]:

@@ -20,7 +20,7 @@ COLUMNS = set(Transaction._meta.fields)
 """What a client says of a payment, what it sees of it, and what is stored."""
 
 
-def test_a_request_without_new_fields_has_the_digest_of_version_1(services: Services) -> None:
+def test_a_request_without_new_fields_keeps_its_digest(services: Services) -> None:
     services.transactions.create(request(reference="r1"), a_client())
     digest = Transaction.get(Transaction.reference == "r1").request_digest
     assert digest == OF_1_0_0, "the new field of CreateTransaction is null by default, or Undigested()"

@@ -20,7 +20,6 @@ from peewee import chunked
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import advisory_lock, dialect, unit_of_work
 from ussd_server.models.statements import (
-    ClosedDay,
     DayProof,
     DifferenceInStatement,
     ProviderStatement,
@@ -185,8 +184,7 @@ def undo(request: UndoImport, context: RequestContext, now: datetime) -> Provide
 def _closed_with(statement_id: str) -> str | None:
     """The first day that was closed with a statement."""
     proven = DayProof.select(DayProof.day).where(DayProof.statements.cast("text").contains(statement_id))
-    earlier = ClosedDay.select(ClosedDay.day).where(ClosedDay.statement_id == statement_id)
-    return min((row.day for query in (proven, earlier) for row in query), default=None)
+    return min((row.day for row in proven), default=None)
 
 
 def clean(now: datetime) -> int:

@@ -82,9 +82,9 @@ class RequestIdentity:
 
 
 def digest_of(content: dict[str, object]) -> str:
-    """SHA-256 of a request's content, to recognise a repeat. Without nulls, so that it outlives new optional fields."""
-    stated = {name: value for name, value in content.items() if value is not None}
-    return hashlib.sha256(_encode_content(stated).encode()).hexdigest()
+    """SHA-256 of a request's content, to recognise a repeat: without nulls, so that an optional field can be added."""
+    said = {name: value for name, value in content.items() if value is not None}
+    return hashlib.sha256(_encode_content(said).encode()).hexdigest()
 
 
 class DraftColumns(TypedDict, total=False):

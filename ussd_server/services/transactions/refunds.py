@@ -225,9 +225,8 @@ def left_of(original: Transaction) -> int:
 
 
 def _digest(original_id: str, amount_cents: int | None, reference: str, reason: object = None) -> str:
-    # Digests are kept for ever: those of refunds without a reason stay as they were.
-    content: dict[str, object] = {"refund_of": original_id, "amount_cents": amount_cents, "reference": reference}
-    return digest_of(content if reason is None else content | {"reason": reason})
+    content = {"refund_of": original_id, "amount_cents": amount_cents, "reference": reference, "reason": reason}
+    return digest_of(content)
 
 
 def _counted_reference(original: Transaction, number: int) -> str:

@@ -104,8 +104,7 @@ class TransactionService:
         _refuse_contradictions(request)
         refuse_operators_reference(request.reference)
         content = {name: getattr(request, name) for name in _CONTENT}
-        # Without nulls, so that the digests that are stored stay true when an optional field is added.
-        digest = digest_of({name: value for name, value in content.items() if value is not None})
+        digest = digest_of(content)
         if not request.provider:
             # The service chooses it: a refusal does not name it as a difference.
             del content["provider"]

@@ -305,13 +305,12 @@ CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
 WHEN (
     NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
     NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people, NEW.created_at,
-    NEW.send_at
+    NEW.send_at, NEW.items_digest
 ) IS NOT (
     OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
     OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people, OLD.created_at,
-    OLD.send_at
+    OLD.send_at, OLD.items_digest
 )
-OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS NOT OLD.items_digest)
 OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS NOT OLD.cancelled_at)
 OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS NOT OLD.completed_at)
 OR (OLD.revoked_at IS NOT NULL AND NEW.revoked_at IS NOT OLD.revoked_at)

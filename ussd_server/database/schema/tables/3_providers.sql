@@ -24,7 +24,7 @@ CREATE TABLE payouts (
     leased_until timestamptz,
     lease_token text,
     people text NOT NULL,
-    items_digest text,
+    items_digest text NOT NULL,
     draft_digest text,
     approval_digest text,
     replaced_by uuid REFERENCES payouts (id) DEFERRABLE INITIALLY DEFERRED,
