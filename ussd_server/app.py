@@ -47,7 +47,6 @@ from ussd_server.console.pages import console
 from ussd_server.console.session import COOKIE_PATH, cookie_serializer
 from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections
 from ussd_server.languages import gettext, ngettext
-from ussd_server.limits.networks import network_of
 from ussd_server.logs import Logger, log_call, trace_of
 from ussd_server.metrics import counting, ended_requests
 from ussd_server.parsing.secrets_in_text import without_paths, without_secrets
@@ -147,8 +146,6 @@ def _begin() -> None:
     """Begin the call, and read its body. Each request is refused by its size first, also one for an unknown path."""
     current = begin_request()
     environ = current.request.environ
-    if wait_for_turn := getattr(environ.get("gunicorn.socket"), "wait_for_turn", None):
-        wait_for_turn(network_of(current.address))
     path = environ["PATH_INFO"]
     is_path = _PATH.match(path)
     if not is_path:

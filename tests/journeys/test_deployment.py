@@ -7,13 +7,16 @@ import itertools
 import json
 import os
 import re
+import resource
 import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from testbed.ports import free_port
@@ -21,6 +24,7 @@ from testbed.postgres import create_database, drop_database
 from tests.support.eventually import eventually
 from tests.support.real_service.deployment import Installed, install
 from tests.support.real_service.edge import HOST, assert_refused, assert_refused_to_people
+from tests.support.real_service.slow_senders import slow_senders
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import Action, GatewayScreen
 
@@ -31,6 +35,10 @@ SCREEN_OF_NGINX = (
 OPERATIONS = Path(__file__).parents[2] / "docs" / "OPERATIONS.md"
 
 pytestmark = pytest.mark.needs_nginx
+
+CONNECTIONS, SLOW_SENDERS, CALLS = 1000, 40, 40
+# Processor time of a process while a caller waits for its answer.
+MOST_SECONDS = 0.050
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +227,42 @@ def test_an_upgrade_in_the_order_of_its_chapter_refuses_no_caller(installed: Ins
     # On a busy machine a step may take longer than nginx waits (504), but none is refused.
     seen = [json.loads(line)["service_status"] for line in log.read_text().splitlines()[lines_before:]]
     assert {status.rpartition(" ")[2] for status in seen} <= {"200", "504"}
+
+
+def test_a_caller_does_not_notice_forty_slow_senders_and_a_thousand_connections(installed: Installed) -> None:
+    deployment = installed.deployment
+    key = deployment.command("keys", "create", "--client", "acme")
+    headers = {"x-api-key": key["apikey"], "x-api-secret": key["apisecret"]}
+    took = []
+    with files_at_most(4 * CONNECTIONS), ExitStack() as stack:
+        for _ in range(CONNECTIONS):
+            stack.enter_context(socket.create_connection(("127.0.0.1", deployment.edge.https_port)))
+        stack.enter_context(slow_senders(deployment.edge, SLOW_SENDERS))
+        processes = [child for pid in deployment.server_pids for child in psutil.Process(pid).children()]
+        for _ in range(CALLS):
+            before = [seconds_of(process) for process in processes]
+            assert installed.call("GET", "/api/balance", headers=headers)[0] == 200
+            took.append(max(seconds_of(process) - since for process, since in zip(processes, before, strict=True)))
+    assert len(processes) == 4, "two web processes and two of nginx"
+    noticed = [seconds for seconds in took if seconds > MOST_SECONDS]
+    assert len(noticed) <= CALLS * 5 // 100, took
+
+
+def seconds_of(process: psutil.Process) -> float:
+    """The processor time of a process."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+@contextmanager
+def files_at_most(number: int) -> Iterator[None]:
+    """Let this process open so many files, in a block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, number), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_phone_is_not_kept_waiting_by_a_service_that_hangs(installed: Installed) -> None:

@@ -9,17 +9,16 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
+import gevent
 import pytest
-from gevent import get_hub
 from gevent.socket import socketpair
 from gunicorn import util
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
 from tests.support.cooperative import run_cooperatively
-from ussd_server.server.caller_turns import CallerTurns
 from ussd_server.server.connection import ClientConnection
-from ussd_server.server.gevent_worker import WebLog, write_each_date_once
+from ussd_server.server.gevent_worker import Replacement, WebLog, _quicken_gunicorn
 
 
 @pytest.mark.parametrize(("kind", "lines"), [(Logger, 1), (WebLog, 0)])
@@ -42,7 +41,7 @@ def test_gunicorn_writes_no_line_for_a_call(kind: type[Logger], lines: int, tmp_
 def test_each_response_has_the_date_of_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
     gunicorns = util.http_date
     monkeypatch.setattr(util, "http_date", gunicorns)
-    write_each_date_once()
+    _quicken_gunicorn(Config())
     for second in (0.0, 0.9, 1.0, 86_400.5):
         monkeypatch.setattr(time, "time", lambda now=second: now)
         assert util.http_date() == gunicorns(second)
@@ -51,7 +50,7 @@ def test_each_response_has_the_date_of_its_second(monkeypatch: pytest.MonkeyPatc
 def test_a_short_response_is_sent_in_one_piece_and_a_long_one_while_it_is_made() -> None:
     ours, theirs = socketpair()
     theirs.settimeout(0)
-    connection = ClientConnection(ours, CallerTurns(get_hub().loop), "192.0.2.1")
+    connection = ClientConnection(ours)
     connection.sendall(b"head")
     connection.sendall(b"a" * 1000)
     with pytest.raises(BlockingIOError):
@@ -69,37 +68,30 @@ def test_a_short_response_is_sent_in_one_piece_and_a_long_one_while_it_is_made()
     connection.close()
 
 
-def test_each_part_of_a_body_in_chunks_waits_for_a_turn_of_its_caller() -> None:
-    callers: list[str] = []
+def test_a_body_that_is_there_already_lets_others_run_between_its_parts() -> None:
+    ran: list[int] = []
     ours, theirs = socketpair()
-    connection = ClientConnection(ours, SimpleNamespace(wait=callers.append), "192.0.2.1")
-    connection.begin_request(0)
-    connection.wait_for_turn("2001:db8::/64")
-    theirs.sendall(b"1\r\na\r\n" * 1000)
-    assert len(connection.recv(8192) + connection.recv(8192)) == 2 * 2048
-    assert callers == ["2001:db8::/64"] * 3
+    connection = ClientConnection(ours)
+    connection.begin_request()
+    theirs.sendall(b"a" * 100)
+    other = gevent.spawn(lambda: [(ran.append(len(ran)), gevent.sleep(0)) for _ in range(100)])
+    for part in range(10):
+        assert connection.recv(10) == b"a" * 10
+        assert len(ran) > part
+    other.kill()
     theirs.close()
     connection.close()
 
 
-@pytest.mark.parametrize(("is_proxied", "before", "after"), [(False, 2, 3), (True, 0, 1)])
-def test_each_part_of_a_request_waits_for_a_turn_and_behind_a_proxy_each_request(
-    is_proxied: bool, before: int, after: int
-) -> None:
-    callers: list[str] = []
-    ours, theirs = socketpair()
-    connection = ClientConnection(ours, SimpleNamespace(wait=callers.append), "192.0.2.1", is_proxied=is_proxied)
-    for part in (b"POST / HTTP/1.1\r\n", b"Content-Length: 1\r\n\r\n"):
-        theirs.sendall(part)
-        assert connection.recv(8192) == part
-    assert len(callers) == before
-    connection.begin_request(1)
-    connection.wait_for_turn("192.0.2.1")
-    theirs.sendall(b"1")
-    assert connection.recv(8192) == b"1"
-    assert callers == ["192.0.2.1"] * after
-    theirs.close()
-    connection.close()
+def test_a_process_that_is_replaced_is_awaited_until_a_later_one_accepts_connections() -> None:
+    replacement = Replacement()
+    for number in (1, 2):
+        replacement.accept(number)
+    assert not replacement.is_awaited(2), "nobody asked for a reload"
+    replacement.begin(2)
+    assert [replacement.is_awaited(number) for number in (1, 2, 3)] == [True, True, False]
+    replacement.accept(4)
+    assert not replacement.is_awaited(1)
 
 
 def test_the_main_process_imports_no_flask_so_that_a_reload_serves_an_upgraded_one() -> None:

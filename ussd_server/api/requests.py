@@ -159,9 +159,6 @@ def _read_at_most(most: int, environ: dict[str, Any]) -> bytes:
     while size < most and (part := stream.read(min(most - size, MAX_BODY_BYTES + 1))):
         parts.append(part)
         size += len(part)
-        # A connection accepts 64 KiB by itself (`server/connection.py`); this raises its limit.
-        if allow := getattr(environ.get("gunicorn.socket"), "allow_body", None):
-            allow(size + MAX_BODY_BYTES)
     return b"".join(parts)
 
 

@@ -92,9 +92,9 @@ def on_exit(server: Any) -> None:
 
 def on_reload(server: Any) -> None:
     """Let the present workers serve until new ones, which first load the application, accept connections."""
-    from ussd_server.server.connection_shares import SHARES
+    from ussd_server.server.gevent_worker import REPLACEMENT
 
-    SHARES.replace(server.worker_age)
+    REPLACEMENT.begin(server.worker_age)
 
 
 def post_fork(_server: Any, _worker: Any) -> None:
@@ -126,10 +126,7 @@ def worker_exit(_server: Any, _worker: Any) -> None:
 
 
 def child_exit(_server: Any, worker: Any) -> None:
-    """Remove a dead worker's gauges from the metrics, and its connections from the shares."""
+    """Remove a dead worker's gauges from the metrics."""
     from prometheus_client import multiprocess
 
-    from ussd_server.server.connection_shares import SHARES
-
-    SHARES.leave(worker.age)
     multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

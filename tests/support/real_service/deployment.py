@@ -117,6 +117,11 @@ class Deployment:
         """The main web process of each machine, which keeps those that serve."""
         return [process.pid for process in self._webs]
 
+    @property
+    def server_pids(self) -> list[int]:
+        """The main processes of the web processes of each machine, and that of nginx."""
+        return [*self.web_pids, self._others[1].pid]
+
     def stop_web(self, machine: int = 0) -> None:
         """Stop the web processes of a machine, if they run, and close its port."""
         _stop(self._webs[machine])

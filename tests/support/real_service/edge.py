@@ -1,6 +1,6 @@
-"""nginx with the site in `deploy/`, in front of whatever listens on the given ports.
+"""nginx with its files in `deploy/`, in front of whatever listens on the given ports.
 
-Of that file only paths, ports, addresses and the certificate are replaced. A caller on this machine may say in the
+Of these only paths, ports, addresses and the certificate are replaced. A caller on this machine may say in the
 header `X-Test-Address` where it calls from.
 """
 
@@ -23,16 +23,13 @@ from tests.conftest import PROGRAM_FOLDERS
 from tests.outbound.certificates import certified
 
 HOST = "ussd.example.com"
-SITE = (Path(__file__).parents[3] / "deploy" / "nginx.conf").read_text()
+_DEPLOY = Path(__file__).parents[3] / "deploy"
+SITE = (_DEPLOY / "nginx.conf").read_text()
+MAIN = (_DEPLOY / "nginx-main.conf").read_text()
 
 _PATIENCE_SECONDS = 60.0
-_MAIN = """
-daemon off;
-{user}
-pid {folder}/nginx.pid;
-error_log {folder}/nginx/main.log;
-events {{ }}
-http {{
+# Where nginx keeps bodies and replies; and who a caller on this machine says to be.
+_OF_TESTS = """
     client_body_temp_path {folder}/body;
     proxy_temp_path {folder}/proxy;
     fastcgi_temp_path {folder}/fastcgi;
@@ -41,19 +38,18 @@ http {{
     set_real_ip_from 127.0.0.1;
     real_ip_header X-Test-Address;
     include {folder}/site.conf;
-}}
 """
 
 
 class Edge:
     """nginx in a folder of its own."""
 
-    def __init__(self, folder: Path, machine_ports: Sequence[int], site: str = SITE) -> None:
-        """Each port is that of a machine behind nginx; `site` is the site's configuration."""
+    def __init__(self, folder: Path, machine_ports: Sequence[int], site: str = SITE, main: str = MAIN) -> None:
+        """Each port is that of a machine behind nginx; `site` and `main` are the contents of its two files."""
         self.https_port, self.http_port = free_port(), free_port()
         self._folder = folder
         self._machine_ports = machine_ports
-        self._site = site
+        self._site, self._main = site, main
         (folder / "nginx").mkdir(mode=0o700)
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -67,8 +63,11 @@ class Edge:
         site = site.replace("listen 443", f"listen 127.0.0.1:{self.https_port}")
         site = site.replace("listen 80", f"listen 127.0.0.1:{self.http_port}")
         (folder / "site.conf").write_text(site)
-        user = "user root;" if os.getuid() == 0 else ""
-        (folder / "main.conf").write_text(_MAIN.format(folder=folder, user=user))
+        main = self._main.replace("user www-data;", "user root;" if os.getuid() == 0 else "")
+        main = main.replace("/run/nginx.pid", str(folder / "nginx.pid"))
+        main = main.replace("/var/log/nginx", str(folder / "nginx"))
+        main = main.replace("    include /etc/nginx/conf.d/*.conf;\n", _OF_TESTS.format(folder=folder))
+        (folder / "main.conf").write_text(f"daemon off;\n{main}")
         program = shutil.which("nginx", path=PROGRAM_FOLDERS)
         assert program, "nginx is not installed"
         return subprocess.Popen([program, "-c", folder / "main.conf", "-e", folder / "nginx" / "main.log"])
