@@ -17,9 +17,6 @@ from tests.documents.steady import steady
 from ussd_server.services.operations.book_check.history import FOLLOWERS
 from ussd_server.status import Code
 
-# Its examples are played for many seconds.
-pytestmark = pytest.mark.slow
-
 PAGE = (Path(__file__).parents[1] / "docs/API.md").read_text(encoding="utf-8")
 REMEDY = "run scripts/document"
 
@@ -40,6 +37,9 @@ def nameless(value: Any) -> Any:
     return json.loads(re.sub(r"01900000-0000-7000-8000-[0-9]{12}", "ID", json.dumps(value)))
 
 
+# By day, tests/blueprints/service/test_examples.py compares them with what the service declares.
+@pytest.mark.nightly
+@pytest.mark.slow
 def test_each_example_is_sent_as_written_and_answered_as_written() -> None:
     written, played = written_examples(), played_examples()
     for kind in ("requests", "errors", "management_errors"):

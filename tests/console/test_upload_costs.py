@@ -5,7 +5,6 @@ Run with `-s`, the tests print rows of the table of `docs/RELIABILITY.md`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from urllib.parse import urlencode
 
@@ -19,7 +18,6 @@ from tests.support.costs import LIMIT, Endpoint, worst_ratio
 from ussd_server.services.bank.messages import LARGEST_FILE_BYTES
 
 _MENU_BYTES = 63 * 1024
-_QUERY_CHARACTERS = 4000
 ID = b"01a212ee-d10a-7484-883b-433d53ae3179"
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)]
 
@@ -109,25 +107,3 @@ def test_the_columns_of_a_statement(app: Flask, operator: Operators) -> None:
     report("1 KiB, the form with the columns of a statement", *worst_ratio(plain, calls))
     endpoint.call(upload(visitor, books["256 headings of 32,700 letters"], provider="mtn", result="try"))
     assert endpoint.length < 1024 * 1024
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        "transactions?from", "transactions?phone_number", "transactions?cursor", "transactions?key_id",
-        "payouts?status", "requests?status", "requests?path", "events?type", "search?q", "search?day",
-        "api-keys?q", "audit?action",
-    ],
-)  # fmt: skip
-def test_the_filters_of_lists(app: Flask, visit: Visit, field: str) -> None:
-    path, _, name = field.partition("?")
-    endpoint = replace(form(app, visit(), f"/{path}", worst_inputs.FORM), method="GET")
-
-    def call(value: str) -> float:
-        return endpoint.call(query=f"{name}={value}")
-
-    units = ("1", "%25", "%E9", "-", ":", "%2B2567", "eyJ.", "2026-01-01T", "%00", "%3C", "%22", "+")
-    call("a")
-    assert endpoint.status in (200, 400)
-    values = ((unit, partial(call, unit * (_QUERY_CHARACTERS // len(unit)))) for unit in units)
-    report(f"Query, `/console/{field}`", *worst_ratio(partial(call, "a" * _QUERY_CHARACTERS), values))

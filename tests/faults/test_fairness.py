@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import resource
-import time
-import timeit
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
@@ -13,7 +11,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from argon2 import PasswordHasher
 
 from tests.outbound.strange_server import StrangeServer, Visit
 from tests.server.callers import LIVE, Caller, calls_are_answered, serving
@@ -21,7 +18,6 @@ from tests.support.eventually import eventually
 from tests.support.shop import Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.menus.checks.check import check
 from ussd_server.services.clients.keys.messages import CreateApiKey
 
 CALLERS = 24
@@ -144,14 +140,6 @@ def test_no_request_blocks_the_others_of_its_process(services: Services, redis_u
     # A busy machine takes the processor away anywhere; what blocks does so at one place, for each of eight requests.
     places = Counter(stack.rpartition(b'  File "')[2] for stack in blocked if b"check_menu" not in stack)
     assert max(places.values(), default=0) < 8, places
-
-
-def test_the_check_of_a_large_menu_computes_for_less_time_than_a_password() -> None:
-    """Other requests wait for it; the time of the processor says so on a slow and on a busy machine alike."""
-    document, hasher = large_document(), PasswordHasher()
-    check_seconds = min(timeit.repeat(lambda: check(document), time.thread_time, repeat=3, number=1))
-    password_seconds = min(timeit.repeat(lambda: hasher.hash("password"), time.process_time, repeat=3, number=1))
-    assert check_seconds < password_seconds
 
 
 def blocked_stacks(complaints: bytes) -> list[bytes]:

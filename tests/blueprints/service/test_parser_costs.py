@@ -110,37 +110,6 @@ def test_menus_in_json(app: Flask, services: Services, web: FlaskClient) -> None
     report("JSON, a menu", *worst_ratio(partial(call, plain), bodies))
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
-        "transactions?cursor", "transactions?from", "search?q", "statements?from", "subscribers?phone_number",
-        "transactions?status", "transactions?reference", "transactions?client_id", "payouts?cursor", "messages?status",
-        "events?object_id", "ussd/sessions?cursor", "payment-codes?limit", "balance?account", "reports/daily?date",
-        "clients/requests?path", "clients/audit-events?action",
-    ],
-)  # fmt: skip
-def test_fields_of_queries_of_a_key(app: Flask, services: Services, web: FlaskClient, field: str) -> None:
-    path, _, name = field.partition("?")
-
-    def call(value: str) -> float:
-        headers = Program(services, web).headers
-        return Endpoint(app, f"/api/{path}", headers=headers, method="GET", query=f"{name}={value}").call()
-
-    units = ("1", "%25", "%E9", "-", ":", ",", "%2B2567", "_", "eyJ.", "2026-01-01T", "%00", "%F0%9F%98%80", "+")
-    values = [(unit, partial(call, unit * (QUERY_SIZE // len(unit)))) for unit in units]
-    report(f"Query, `{field}`", *worst_ratio(partial(call, "a" * QUERY_SIZE), values))
-
-
-@pytest.mark.parametrize("path", ["transactions/", "payouts/", "ussd/sessions/", "subscribers/", "menus/", "no/"])
-def test_ids_in_paths(app: Flask, services: Services, web: FlaskClient, path: str) -> None:
-    def call(text: str) -> float:
-        return Endpoint(app, f"/api/{path}{text}", headers=Program(services, web).headers, method="GET").call()
-
-    units = ("1", "/", "-", "%25", "\xe9", "0123456-", "..", "\x00", "+256", ";", "a/", "//")
-    ids = [(repr(unit), partial(call, unit * (QUERY_SIZE // len(unit)))) for unit in units]
-    report(f"Path, `/api/{path}`", *worst_ratio(partial(call, "a" * QUERY_SIZE), ids))
-
-
 @pytest.mark.parametrize("path", ["/console/sign-in", "/console/payouts/new"])
 def test_forms_of_the_console(app: Flask, path: str) -> None:
     form = Endpoint(app, path, worst_inputs.FORM)

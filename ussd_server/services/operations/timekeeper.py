@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from operator import itemgetter
 from threading import Event, Thread
 
 from peewee import PeeweeException
@@ -87,7 +88,12 @@ class Timekeeper:
         reading, there, read_at, uncertain = self._read()
         is_new_decision, self._decision = reading.decision != self._decision, reading.decision
         if not self._clock.is_set:
-            self._clock.anchor(*self._first_time(reading, there, read_at))
+            if reading.last_seen_at is not None and reading.last_seen_at - there > _SET_BACK:
+                # The database's clock was set back. The running processes write the offset meanwhile.
+                self._sleep(_OTHERS_NOTICE_SECONDS)
+                reading, there, read_at, _ = self._read()
+                there = max(there, reading.last_seen_at or there)
+            self._clock.anchor(there, read_at)
             return
         if reading.decided_at is None:
             return
@@ -123,24 +129,11 @@ class Timekeeper:
             asked_at = self._monotonic()
             reading = read_service_clock()
             answered_at = self._monotonic()
-            uncertain = (answered_at - asked_at) / 2
-            readings.append((uncertain, answered_at, reading))
-            if 2 * uncertain <= _FAST_SECONDS:
+            readings.append((answered_at - asked_at, answered_at, reading))
+            if answered_at - asked_at <= _FAST_SECONDS:
                 break
-        uncertain, answered_at, reading = min(readings, key=lambda each: each[0])
-        return reading, reading.service_at + timedelta(seconds=uncertain), answered_at, uncertain
-
-    def _first_time(self, reading: ClockReading, there: datetime, read_at: float) -> tuple[datetime, float]:
-        """Return the time at which this process starts, never earlier than what other processes have seen.
-
-        Also returns the monotonic time of that moment. If the database's clock was set back, waits 1.5 s for the
-        running processes to write the offset.
-        """
-        if reading.last_seen_at is None or reading.last_seen_at - there <= _SET_BACK:
-            return there, read_at
-        self._sleep(_OTHERS_NOTICE_SECONDS)
-        reading, there, read_at, _ = self._read()
-        return max(there, reading.last_seen_at or there), read_at
+        took, answered_at, reading = min(readings, key=itemgetter(0))
+        return reading, reading.service_at + timedelta(seconds=took / 2), answered_at, took / 2
 
     def _try_to_look(self) -> None:
         try:
