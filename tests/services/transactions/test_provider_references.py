@@ -12,7 +12,6 @@ import pytest
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.models.operations import kept_check_value
-from ussd_server.models.transactions import Transaction
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.transactions.create import ProviderReferences
 from ussd_server.services.transactions.messages import TransactionType
