@@ -252,7 +252,7 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
             address=current.address,
             # A path may hold anything until the request is accepted.
             object_id=created_id if is_id(created_id) or (created_id and not is_refused) else None,
-            body=logged_body(request, route.takes) if is_refused else None,
+            body=logged_body(request, route.body) if is_refused else None,
         )
     )
 

@@ -10,13 +10,15 @@ from pathlib import Path
 from ussd_server.providers.failures import FAILURES, FailureCode
 from ussd_server.providers.http.replies import Reasons, Standing
 from ussd_server.providers.messages import Direction
-from ussd_server.providers.registry import title
+from ussd_server.providers.registry import PACKAGES, title
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "PROVIDER_CODES.md"
-TABLES = ("mtn", "airtel")
+_REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = _REPOSITORY / "docs" / "reference" / "PROVIDER_CODES.md"
+_FOLDER = _REPOSITORY / "ussd_server" / "providers"
+TABLES = [package.name for package in PACKAGES if (_FOLDER / package.name / "failure_reasons.csv").exists()]
 _HEAD = """# Codes of providers
 
-What each code of MTN and Airtel means here, and where it is documented. `scripts/document` writes this page from
+What each code of a provider means here, and where it is documented. `scripts/document` writes this page from
 `failure_reasons.csv` in the folder of each provider; correct a meaning there. The provider's own code stands in the
 history of each payment (`provider_code`).
 

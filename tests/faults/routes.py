@@ -21,7 +21,7 @@ def stated_rules(app: Flask) -> Iterator[Rule]:
 
 def routes_with_bodies(app: Flask, seeded_client: SeededClient) -> Iterator[tuple[Rule, str, str]]:
     for rule in stated_rules(app):
-        if route_of(app, rule).takes is not None:
+        if route_of(app, rule).body is not None:
             for method in methods_of(rule):
                 yield rule, method, filled(rule, seeded_client)
 

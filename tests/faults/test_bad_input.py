@@ -121,7 +121,7 @@ def test_a_strange_value_in_any_field_of_any_body_does_no_harm(
     chance = random.Random(SEED)
     before, asked = contents(), 0
     for rule, method, path in routes_with_bodies(app, seeded_client):
-        schema = route_of(app, rule).takes
+        schema = route_of(app, rule).body
         assert schema is not None
         if schema.opts.unknown == INCLUDE:
             continue
@@ -143,7 +143,7 @@ def test_what_is_strange_but_well_formed_is_done_or_refused_and_never_breaks(
 ) -> None:
     chance = random.Random(SEED)
     for rule, method, path in routes_with_bodies(app, seeded_client):
-        schema = route_of(app, rule).takes
+        schema = route_of(app, rule).body
         assert schema is not None
         names = ["id", "nodes", "start", "title", "vars", "languages"]
         if schema.opts.unknown != INCLUDE:
@@ -162,7 +162,7 @@ def test_several_faults_at_once_are_one_refusal(
     chance = random.Random(SEED)
     before = contents()
     for rule, method, path in routes_with_bodies(app, seeded_client):
-        schema = route_of(app, rule).takes
+        schema = route_of(app, rule).body
         assert schema is not None
         names = [field.data_key or name for name, field in schema.fields.items()] + ["unknown"]
         for _ in range(TRIES):
@@ -182,7 +182,7 @@ def test_a_strange_query_is_refused_everywhere(
     before = contents()
     for rule in stated_rules(app):
         for method, query in itertools.product(methods_of(rule), chance.sample(STRANGE_QUERIES, TRIES)):
-            takes = route_of(app, rule).takes
+            takes = route_of(app, rule).body
             body = None if takes is None else example_of(rule)
             reply = seeded_client.ask(method, f"{filled(rule, seeded_client)}?{query}", json=body)
             refused(reply, rule, method, document, seeded_client, query, 400)
@@ -200,7 +200,7 @@ def test_a_strange_name_in_a_path_is_refused_everywhere(
         names = ["%00", *chance.sample(STRANGE_NAMES[1:], TRIES - 1)]
         for variable, method, name in itertools.product(rule.arguments, methods_of(rule), names):
             path = rule.rule.replace(f"<{variable}>", name if "%" in name else quote(name))
-            takes = route_of(app, rule).takes
+            takes = route_of(app, rule).body
             reply = seeded_client.ask(method, path, json=None if takes is None else example_of(rule))
             assert reply.status_code < 500, (path, reply.text)
             well_formed(reply, path, seeded_client)
@@ -366,7 +366,7 @@ def test_what_is_no_collection_cannot_be_given_back(seeded_client: SeededClient)
 
 def test_a_period_at_the_ends_of_time_is_an_ordinary_period(app: Flask, seeded_client: SeededClient) -> None:
     for rule in stated_rules(app):
-        if "from" in {field.data_key for field in route_of(app, rule).query.fields.values()}:
+        if "from" in {field.data_key for field in route_of(app, rule).parameters.fields.values()}:
             for moment in ("0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59.999999Z"):
                 for name in ("from", "to"):
                     reply = seeded_client.ask("GET", f"{filled(rule, seeded_client)}?{name}={moment}")

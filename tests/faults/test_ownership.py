@@ -43,7 +43,7 @@ def test_another_clients_thing_answers_to_the_byte_like_one_that_does_not_exist(
         if variable == "phone_number":
             # Both clients have the same subscriber, and each its own history with them.
             continue
-        body = example_of(rule) if route.takes else None
+        body = example_of(rule) if route.body else None
         if body is not None and "menu_id" in body:
             body["menu_id"] = mine.ids["menu_id"]
         for method in rule.methods - {"HEAD"}:

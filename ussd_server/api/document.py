@@ -161,17 +161,17 @@ def _operation(spec: APISpec, rule: Rule, route: endpoints.EndpointSpec, refer: 
         "security": _SECURITY[route.authenticate],
         "parameters": _parameters(rule, route),
         "responses": _successes(rule, route, refer)
-        | error_responses(spec, rule, codes, has_body=route.takes is not None),
+        | error_responses(spec, rule, codes, has_body=route.body is not None),
     }
     if route.needs:
         operation["x-permission"] = " or ".join(filter(None, (route.needs, route.or_needs)))
-    if route.takes is not None and route.takes.fields:
-        is_needed = any(field.required for field in route.takes.fields.values())
-        media = {"schema": _schema_of(route.takes)} | request_example(_name(rule))
+    if route.body is not None and route.body.fields:
+        is_needed = any(field.required for field in route.body.fields.values())
+        media = {"schema": _schema_of(route.body)} | request_example(_name(rule))
         content = {"application/json": media}
-        if route.takes.takes_yaml:
+        if route.body.takes_yaml:
             content["application/yaml"] = media
-        content |= {media_type: {"schema": {"type": "string"}} for media_type in route.takes.takes_files}
+        content |= {media_type: {"schema": {"type": "string"}} for media_type in route.body.takes_files}
         operation["requestBody"] = {"required": is_needed, "content": content}
     return operation
 
@@ -210,7 +210,7 @@ def _description(route: endpoints.EndpointSpec, rule: Rule, codes: list[Code]) -
 
 
 def _parameters(rule: Rule, route: endpoints.EndpointSpec) -> list[dict[str, Any]]:
-    query: list[Any] = [{"in": "query", "schema": route.query}] if route.query.fields else []
+    query: list[Any] = [{"in": "query", "schema": route.parameters}] if route.parameters.fields else []
     if route.idempotent:
         query.append(
             {

@@ -34,11 +34,11 @@ _RETRIED = {code.http_status for code in (Code.RATE_LIMIT_EXCEEDED, Code.TRANSAC
 def error_codes(rule: Rule, route: EndpointSpec) -> list[Code]:
     """Return every code with which a call of this route can be refused."""
     codes = {*EVERY_CALL, *_AUTHENTICATION_CODES[route.authenticate], *route.refuses}
-    for schema in filter(None, (route.takes, route.query)):
+    for schema in filter(None, (route.body, route.parameters)):
         codes |= {Code[field.refusal] for field in schema.fields.values() if hasattr(field, "refusal")}
     if route.needs:
         codes.add(Code.INSUFFICIENT_SCOPE)
-    if route.takes:
+    if route.body:
         codes.add(Code.UNSUPPORTED_MEDIA_TYPE)
     if route.idempotent:
         codes.add(Code.IDEMPOTENCY_KEY_REUSED)

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, is_dataclass
-from functools import cache
+from functools import cache, wraps
 from http import HTTPStatus
 from types import NoneType
-from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 import orjson
 from flask import Blueprint, Request, Response
@@ -39,10 +39,30 @@ from ussd_server.wire import error_envelope, management_envelope, success_envelo
 
 Authenticator = Callable[[CurrentRequest], Caller]
 
+_Options = TypeVar("_Options")
+_Arguments = ParamSpec("_Arguments")
 _View = TypeVar("_View", bound=Callable[..., Any])
 _Data = TypeVar("_Data")
 _NOBODY = Caller(CallerKind.NOBODY)
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+
+
+def with_options(
+    kind: Callable[_Arguments, _Options],
+) -> Callable[
+    [Callable[[Any, str, str, _Options], Callable[[_View], _View]]],
+    Callable[Concatenate[Any, str, str, _Arguments], Callable[[_View], _View]],
+]:
+    """Let a method that takes a method, a path and an object of options take the fields of that object one by one."""
+
+    def decorate(register: Callable[[Any, str, str, _Options], Any]) -> Any:
+        @wraps(register)
+        def take(blueprint: Any, method: str, path: str, *values: Any, **options: Any) -> Any:
+            return register(blueprint, method, path, kind(*values, **options))
+
+        return take
+
+    return decorate
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +75,51 @@ class EndpointReply(Generic[_Data]):
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointSpec:
-    """The declaration of a route: the arguments of `ApiBlueprint.call`, and what the annotations of its view say.
+@dataclass(frozen=True, kw_only=True)
+class EndpointOptions:
+    """What an endpoint declares beside its method and its path, as the arguments of `ApiBlueprint.call`.
 
+    `name` is that of the operation, by default the view's. `takes` and `query` are the schemas of body and query.
+    A caller needs the permission `needs`, or `or_needs` where the service decides by the content of the request;
+    `refusal` is the message without it. `refuses` lists the error codes of the service method, beside those of
+    authentication, permission and schemas, and NOT_FOUND for a path with a variable. `status` and `message` are those
+    of the reply. An `idempotent` route takes an `Idempotency-Key` header. With `names_field` a management path names
+    the field that it refuses. `also` maps other media types, which a client may prefer by its `Accept` header, to the
+    functions that are called then instead of the view.
+    """
+
+    name: str | None = None
+    takes: type[Body] | None = None
+    query: type[Query] = Query
+    needs: str | None = None
+    or_needs: str | None = None
+    refusal: str | None = None
+    refuses: tuple[Code, ...] = ()
+    status: int = 200
+    message: str = "OK"
+    idempotent: bool = False
+    names_field: bool = False
+    also: Mapping[str, Callable[..., Response]] = field(default_factory=dict)
+    max_body_bytes: int = MAX_BODY_BYTES
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointSpec(EndpointOptions):
+    """The declaration of a route, and what the annotations of its view say.
+
+    `body` and `parameters` are its schemas, ready to load; `body` is None for a route that takes none.
     `make_message` makes the view's message from the parts of a request; None for a view that takes the context alone.
     `reply_type` is the type of the data in a reply, None without data; `write` turns that data into JSON values.
     """
 
     view: Callable[..., Any]
     authenticate: Authenticator
-    takes: Body | None
-    query: Query
+    summary: str
+    body: Body | None
+    parameters: Query
     make_message: Callable[..., Any] | None
     reply_type: Any
     write: Callable[[Any], Any]
-    needs: str | None
-    or_needs: str | None
-    refuses: tuple[Code, ...]
-    refusal: str | None
-    status: int
-    message: str
-    summary: str
-    idempotent: bool
-    names_field: bool
-    also: Mapping[str, Callable[..., Response]]
-    max_body_bytes: int
 
 
 _Reply = Callable[[EndpointSpec, CurrentRequest, tuple[Any, ...]], Response]
@@ -103,62 +142,31 @@ class ApiBlueprint(Blueprint):
         super().__init__(name, __name__, **options)
         self._authenticate, self.title, self.about = authenticate, title, about
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        name: str | None = None,
-        takes: type[Body] | None = None,
-        query: type[Query] | None = None,
-        needs: str | None = None,
-        or_needs: str | None = None,
-        refuses: tuple[Code, ...] = (),
-        refusal: str | None = None,
-        status: int = 200,
-        message: str = "OK",
-        idempotent: bool = False,
-        names_field: bool = False,
-        also: Mapping[str, Callable[..., Response]] | None = None,
-        max_body_bytes: int = MAX_BODY_BYTES,
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register a view for `method` and `path`; `name` is that of the operation, by default the view's.
+    @with_options(EndpointOptions)
+    def call(self, method: str, path: str, options: EndpointOptions) -> Callable[[_View], _View]:
+        """Register a view for `method` and `path`; the arguments after these are the fields of `EndpointOptions`.
 
         The view receives one message and the request context, or only the context. If its first parameter is annotated
         with a dataclass, the message is made of the variables of the path, the checked query and the checked body.
         Otherwise the message is the one of these values that has the parameter's name. The return annotation is the
         type of the reply's data (`wire.py`), or an `EndpointReply` of it.
-        A caller needs the permission `needs`, or `or_needs` where the service decides by the content of the request;
-        `refusal` is the message without it. An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists
-        the error codes of the service method, beside those of authentication, permission and schemas, and NOT_FOUND for
-        a path with a variable. With `names_field` a management path names the field that it refuses.
-        `also` maps other media types, which a client may prefer by its `Accept` header, to the functions that are
-        called then instead of the view.
         """
 
-        def register(view: Callable[..., Any]) -> Callable[..., Any]:
+        def register(view: _View) -> _View:
+            reply_type = _reply_type(view)
             route = EndpointSpec(
-                view,
-                self._authenticate,
-                takes() if takes else None,
-                (query or Query)(),
-                _message_maker(view),
-                _reply_type(view),
-                writer(_reply_type(view)),
-                needs,
-                or_needs,
-                refuses,
-                refusal,
-                status,
-                message,
-                (view.__doc__ or "").strip().partition("\n")[0],
-                idempotent,
-                names_field,
-                also or {},
-                max_body_bytes,
+                **vars(options),
+                view=view,
+                authenticate=self._authenticate,
+                summary=(view.__doc__ or "").strip().partition("\n")[0],
+                body=options.takes() if options.takes else None,
+                parameters=options.query(),
+                make_message=_message_maker(view),
+                reply_type=reply_type,
+                write=writer(reply_type),
             )
 
-            reply: _Reply = _reply_as_preferred if also else _reply_in_json
+            reply: _Reply = _reply_as_preferred if route.also else _reply_in_json
 
             def serve(**variables: str) -> Response:
                 current = current_request()
@@ -166,8 +174,8 @@ class ApiBlueprint(Blueprint):
                 return reply(route, current, _checked_arguments(route, current, variables))
 
             serve.route = route  # type: ignore[attr-defined]
-            serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
-            self.add_url_rule(path, name or view.__name__, serve, methods=[method])
+            serve.max_body_bytes = route.max_body_bytes  # type: ignore[attr-defined]
+            self.add_url_rule(path, route.name or view.__name__, serve, methods=[method])
             return view
 
         return register
@@ -310,10 +318,10 @@ def _message(route: EndpointSpec, current: CurrentRequest, variables: Mapping[st
     parts: dict[str, Any] = dict(variables)
     part = "query parameters"
     try:
-        parts |= load_query(route.query, current.request)
+        parts |= load_query(route.parameters, current.request)
         part = "request body"
-        if route.takes is not None:
-            parts |= _body_parts(route.takes, current.request)
+        if route.body is not None:
+            parts |= _body_parts(route.body, current.request)
     except ServiceError as error:
         # Management paths have one message for every fault of a body or a query (wire contract 2). With `names_field`
         # it also names the field.

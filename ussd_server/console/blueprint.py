@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -22,6 +23,7 @@ from flask import (
 )
 
 from ussd_server.api.bounded_request import require_readable_query
+from ussd_server.api.endpoints import with_options
 from ussd_server.api.requests import check_length, current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.forms import refused
@@ -79,83 +81,99 @@ class StaleFormError(ServiceError):
     """A form came without a token of this session."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """What a page declares beside its method and its path, as the arguments of `ConsolePages.page`.
+
+    `who` may see it: a client's people, operators, any of both who signed in, or the public. Others get 404. `needs` is
+    the permission of a client's person (`PAGE_PERMISSIONS`); without it every role may. The service checks it again.
+    `name` is the endpoint, else that of the view, which may have further paths. `shows` is the kind of object whose
+    page this is: `links.link_to` leads to it. `fresh_code` asks a person with a second factor for a code, unless they
+    gave one within ten minutes, and then goes on with the same form. A person who has to add a second factor sees
+    nothing but pages `before_factor`. With `streams_body` a large file goes to a temporary file instead of memory.
+    `stale_form` shows a public form again that came without a token of this session, such as one whose cookie is gone;
+    it receives the variables of the path, and changes nothing.
+    """
+
+    needs: str | None = None
+    who: Who = "client"
+    name: str | None = None
+    shows: str | None = None
+    fresh_code: bool = False
+    before_factor: bool = False
+    max_body_bytes: int = 64 * 1024
+    streams_body: bool = False
+    stale_form: Callable[..., str] | None = None
+
+
 class ConsolePages(Blueprint):
     """The blueprint of all pages. A page states its path, its permission and, for uploads, its largest body."""
 
-    def page(
-        self,
-        method: str,
-        path: str,
-        *,
-        needs: str | None = None,
-        who: Who = "client",
-        name: str | None = None,
-        shows: str | None = None,
-        for_operators: str | None = None,
-        fresh_code: bool = False,
-        before_factor: bool = False,
-        max_body_bytes: int = 64 * 1024,
-        streams_body: bool = False,
-        stale_form: Callable[..., str] | None = None,
-    ) -> Callable[[_View], _View]:
-        """Register a view for `method` and `/console` + `path`.
+    @with_options(PageOptions)
+    def page(self, method: str, path: str, options: PageOptions) -> Callable[[_View], _View]:
+        """Register a view for `method` and `/console` + `path`; the arguments after these are those of `PageOptions`.
 
         The view receives the request context and the variables of the path. It returns what a Flask view returns.
-        `who` may see it: a client's people, operators, any of both who signed in, or the public. Others get 404.
-        `shows` is the kind of object whose page this is: `links.link_to` leads to it. `for_operators` is the path of
-        the same page for operators, who act for the client: it names the client, or an object of it. The view receives
-        the client as `client`; the endpoint is that of `links.operators_view`.
-        `needs` is the permission of a client's person (`PAGE_PERMISSIONS`); without it every role may. The service
-        checks the permission again. `fresh_code` asks a person with a second factor for a code, unless they gave one
-        within ten minutes, and then goes on with the same form. A person who has to add a second factor sees nothing
-        but pages `before_factor`. With `streams_body` a large file goes to a temporary file instead of memory.
-        `stale_form` shows a public form again that came without a token of this session, such as one
-        whose cookie is gone; it receives the variables of the path, and changes nothing. The endpoint is `name`, else
-        that of the view, which may have further paths.
         """
 
         def register(view: _View) -> _View:
             def serve(**variables: str) -> Any:
-                if who == "operator" and not services().operator_logins.is_admitted(request.remote_addr or ""):
-                    raise ServiceError(Code.NOT_FOUND, NO_PAGE)
-                require_readable_query(request)
-                if streams_body:
-                    check_length(request, max_body_bytes)
-                try:
-                    person = _admit(is_public=who == "public")
-                except StaleFormError:
-                    if stale_form is None:
-                        raise
-                    return refused(stale_form(**variables), TOO_OLD)
-                if who != "public":
-                    if person is None:
-                        return ask_to_sign_in(who)
-                    if who != "person" and (who == "operator") is not person.is_operator:
-                        raise ServiceError(Code.NOT_FOUND, NO_PAGE)
-                context = _context_of(person)
-                if person is not None and person.needs_factor and who != "public" and not before_factor:
-                    return ask_for_factor()
-                if needs:
-                    context.require(needs, _MAY_NOT)
-                if fresh_code and person is not None and person.needs_fresh_code:
-                    refusal = _ask_for_fresh_code(context)
-                    if refusal is not None:
-                        return refusal
-                return view(context, **variables)
+                return _serve(view, options, variables)
 
-            serve.who, serve.needs = who, needs  # type: ignore[attr-defined]
-            serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
-            serve.streams_body = streams_body  # type: ignore[attr-defined]
-            endpoint = name or view.__name__
+            serve.who, serve.needs = options.who, options.needs  # type: ignore[attr-defined]
+            serve.max_body_bytes = options.max_body_bytes  # type: ignore[attr-defined]
+            serve.streams_body = options.streams_body  # type: ignore[attr-defined]
+            endpoint = options.name or view.__name__
             self.add_url_rule(path or "", endpoint, serve, methods=[method])
-            if shows:
-                links.add_page(shows, who, endpoint, path, needs)
-            if for_operators:
-                name_there = links.operators_view(endpoint)
-                self.page(method, for_operators, who="operator", name=name_there, shows=shows)(_on_behalf(view))
+            if options.shows:
+                links.add_page(options.shows, options.who, endpoint, path, options.needs)
             return view
 
         return register
+
+    def operators_page(self, method: str, path: str, *, shows: str | None = None) -> Callable[[_View], _View]:
+        """Register a client's page for operators, too, who act for the client that the path names, or an object of it.
+
+        The view receives the client as `client`; the endpoint is that of `links.operators_view`.
+        """
+
+        def register(view: _View) -> _View:
+            name = links.operators_view(view.__name__)
+            self.page(method, path, who="operator", name=name, shows=shows)(_on_behalf(view))
+            return view
+
+        return register
+
+
+def _serve(view: Callable[..., Any], options: PageOptions, variables: dict[str, str]) -> Any:
+    """Check the request for a page, and return what its view returns, or the page that asks for what is missing."""
+    who = options.who
+    if who == "operator" and not services().operator_logins.is_admitted(request.remote_addr or ""):
+        raise ServiceError(Code.NOT_FOUND, NO_PAGE)
+    require_readable_query(request)
+    if options.streams_body:
+        check_length(request, options.max_body_bytes)
+    try:
+        person = _admit(is_public=who == "public")
+    except StaleFormError:
+        if options.stale_form is None:
+            raise
+        return refused(options.stale_form(**variables), TOO_OLD)
+    if who != "public":
+        if person is None:
+            return ask_to_sign_in(who)
+        if who != "person" and (who == "operator") is not person.is_operator:
+            raise ServiceError(Code.NOT_FOUND, NO_PAGE)
+        if person.needs_factor and not options.before_factor:
+            return ask_for_factor()
+    context = _context_of(person)
+    if options.needs:
+        context.require(options.needs, _MAY_NOT)
+    if options.fresh_code and person is not None and person.needs_fresh_code:
+        refusal = _ask_for_fresh_code(context)
+        if refusal is not None:
+            return refusal
+    return view(context, **variables)
 
 
 def _on_behalf(view: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pkgutil import iter_modules
+from pathlib import Path
 
 from ussd_server import providers
 
@@ -10,6 +10,11 @@ from ussd_server import providers
 _SHARED = "http"
 
 PROVIDER_NAMES = tuple(
-    sorted(each.name for each in iter_modules(providers.__path__) if each.ispkg and each.name != _SHARED)
+    sorted(
+        folder.name
+        for path in providers.__path__
+        for folder in Path(path).glob("[a-z]*/")
+        if folder.name != _SHARED and any(each.is_file() for each in folder.iterdir())
+    )
 )
 """Every name that a payment or a menu may give, switched on or not. Reading them imports no provider."""

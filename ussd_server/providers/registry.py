@@ -17,9 +17,32 @@ from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.package import ProviderAccess, ProviderPackage
 from ussd_server.providers.settings import SettingsReader
 
-PACKAGES: tuple[ProviderPackage, ...] = tuple(
-    import_module(f"ussd_server.providers.{name}").PACKAGE for name in PROVIDER_NAMES
-)
+PACKAGES: list[ProviderPackage] = []
+FOLDER_PROBLEMS: list[str] = []
+
+
+def read_folder(name: str) -> ProviderPackage:
+    """The declaration in the folder of a provider. Raises ValueError with what the folder lacks, in a sentence."""
+    folder = f"ussd_server/providers/{name}"
+    try:
+        package = getattr(import_module(f"ussd_server.providers.{name}"), "PACKAGE", None)
+    except FileNotFoundError as error:
+        raise ValueError(f"{folder}: lacks the file {Path(error.filename).name}") from error
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from error
+    if not isinstance(package, ProviderPackage):
+        raise ValueError(f"{folder}: lacks an __init__.py with its ProviderPackage as PACKAGE")
+    if package.name != name:
+        raise ValueError(f"{folder}: __init__.py has the name {package.name!r}, and its folder another")
+    return package
+
+
+for _name in PROVIDER_NAMES:
+    try:
+        PACKAGES.append(read_folder(_name))
+    except ValueError as _error:
+        # Settings say it, so that each command ends with the sentence and not with a traceback.
+        FOLDER_PROBLEMS.append(str(_error))
 
 
 def title(name: str) -> str:
@@ -37,9 +60,10 @@ def read_provider_settings(
 ) -> tuple[dict[str, ProviderAccess], list[str]]:
     """The access of every provider that has a setting, by name, and what is wrong with the settings.
 
-    `names` are those of the settings that are set, without `USSD_`.
+    `names` are those of the settings that are set, without `USSD_`. A folder that lacks something is wrong with any
+    settings.
     """
-    access, problems = dict[str, ProviderAccess](), list[str]()
+    access, problems = dict[str, ProviderAccess](), [*FOLDER_PROBLEMS]
     for package in PACKAGES:
         if package.read_settings and any(name.startswith(f"{package.name.upper()}_") for name in names):
             reader = SettingsReader(env, package.name, names, in_production=in_production)

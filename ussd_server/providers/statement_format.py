@@ -99,7 +99,10 @@ def read_statement_format(package: str) -> StatementFormat:
     other, a mistake in the table. `package` is the folder as a dotted name.
     """
     with files(package).joinpath("statement.csv").open(encoding="utf-8") as lines:
-        return _format_of(csv.DictReader(lines))
+        try:
+            return _format_of(csv.DictReader(lines))
+        except (ValueError, KeyError) as error:
+            raise ValueError(f"statement.csv {error}") from error
 
 
 def with_additions(base: StatementFormat, provider: str, additions: Path | None) -> StatementFormat:

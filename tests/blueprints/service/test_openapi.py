@@ -77,8 +77,8 @@ def test_each_kind_of_authentication_has_its_security_scheme_and_statuses(app: F
         assert ("403" in operation["responses"]) == bool(route.needs or route.authenticate is authenticate_api_key), (
             path
         )
-        assert ("415" in operation["responses"]) == (route.takes is not None)
-        assert ("requestBody" in operation) == bool(route.takes and route.takes.fields)
+        assert ("415" in operation["responses"]) == (route.body is not None)
+        assert ("requestBody" in operation) == bool(route.body and route.body.fields)
         assert ("404" in operation["responses"]) or "{" not in path
 
 

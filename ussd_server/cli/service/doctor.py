@@ -47,6 +47,8 @@ def doctor(context: click.Context) -> None:
         for problem in str(problems).splitlines():
             name, _, what = problem.partition(": ")
             mend = "Correct it in the environment; deploy/environment.example explains each setting."
+            if not name.startswith("USSD_"):
+                mend = "docs/recipes.md says what the folder of a provider needs."
             findings.append(DoctorFinding(name, what, mend))
     healthy = all(each.mend is None for each in findings)
     report = {

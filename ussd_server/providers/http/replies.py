@@ -162,6 +162,7 @@ class Standing(StrEnum):
 
 
 Meaning = FailureCode | Standing
+_MEANINGS: dict[str, Meaning] = {each.value: each for kind in (FailureCode, Standing) for each in kind}
 
 UNDECIDED = frozenset({Standing.PENDING, Standing.AMBIGUOUS, Standing.DUPLICATE})
 """Beside these a failure that a provider reports is not final: the money may still move."""
@@ -175,11 +176,13 @@ class Reasons:
     """
 
     def __init__(self, package: str) -> None:
-        """`package` is the folder of the provider, as a dotted name."""
+        """`package` is the folder of the provider, as a dotted name. ValueError for a mistake in the table."""
         with files(package).joinpath("failure_reasons.csv").open(encoding="utf-8") as lines:
-            self._rows = {
-                row["reason"]: (_meaning(row["collection"]), _meaning(row["payout"])) for row in csv.DictReader(lines)
-            }
+            try:
+                rows = [(row["reason"], row["collection"], row["payout"]) for row in csv.DictReader(lines)]
+            except KeyError as column:
+                raise ValueError(f"failure_reasons.csv lacks the column {column}") from None
+        self._rows = {reason: (_meaning(collection), _meaning(payout)) for reason, collection, payout in rows}
 
     def meaning(self, reason: object, direction: Direction) -> Meaning | None:
         """What a code means for a payment in this direction; None for a code that is not in the table.
@@ -198,4 +201,6 @@ class Reasons:
 
 
 def _meaning(text: str) -> Meaning:
-    return FailureCode(text) if text.isupper() else Standing(text)
+    if text not in _MEANINGS:
+        raise ValueError(f"failure_reasons.csv has the meaning {text!r}, which is none of {', '.join(_MEANINGS)}")
+    return _MEANINGS[text]

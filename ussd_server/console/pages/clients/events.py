@@ -90,19 +90,14 @@ def redeliver_chosen_events(context: RequestContext) -> Any:
     return done(gettext("%(count)s events are sent again.", count=f"{outcome.events:,}"), "list_events")
 
 
-@console.page(
-    "GET", "/events/<event_id>", needs="webhooks:read", shows="event", for_operators="/operator/events/<event_id>"
-)
+@console.page("GET", "/events/<event_id>", needs="webhooks:read", shows="event")
+@console.operators_page("GET", "/operator/events/<event_id>", shows="event")
 def show_event(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     return render_template("console/events/event.html", **_shown(event_id, context), client=client)
 
 
-@console.page(
-    "GET",
-    "/events/<event_id>/deliveries",
-    needs="webhooks:read",
-    for_operators="/operator/events/<event_id>/deliveries",
-)
+@console.page("GET", "/events/<event_id>/deliveries", needs="webhooks:read")
+@console.operators_page("GET", "/operator/events/<event_id>/deliveries")
 def show_event_deliveries(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     return render_template("console/events/deliveries.html", **_shown(event_id, context), client=client)
 

@@ -81,7 +81,8 @@ _STATE = TableFilter("state", "State", words_of(messages.ItemState), read=messag
 _NAMES = TableFilter("names", "Names", words_of(messages.NameMatch), read=messages.NameMatch)
 
 
-@console.page("GET", "/payouts", needs="payouts:read", for_operators="/operator/clients/<client_id>/payouts")
+@console.page("GET", "/payouts", needs="payouts:read")
+@console.operators_page("GET", "/operator/clients/<client_id>/payouts")
 def list_payouts(context: RequestContext, client: ClientView | None = None) -> Response:
     table = DataTable(
         "Payouts, newest first",
@@ -151,16 +152,14 @@ def create_payout(context: RequestContext) -> Any:
     )
 
 
-@console.page(
-    "GET", "/payouts/<payout_id>", needs="payouts:read", shows="payout", for_operators="/operator/payouts/<payout_id>"
-)
+@console.page("GET", "/payouts/<payout_id>", needs="payouts:read", shows="payout")
+@console.operators_page("GET", "/operator/payouts/<payout_id>", shows="payout")
 def show_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     return _page(payout_id, context, client)
 
 
-@console.page(
-    "GET", "/payouts/<payout_id>/live", needs="payouts:read", for_operators="/operator/payouts/<payout_id>/live"
-)
+@console.page("GET", "/payouts/<payout_id>/live", needs="payouts:read")
+@console.operators_page("GET", "/operator/payouts/<payout_id>/live")
 def show_payout_live(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """The part of a payout's page that refreshes by itself; a new status reloads the page."""
     payout = services().payouts.get(payout_id, context)
@@ -170,12 +169,8 @@ def show_payout_live(context: RequestContext, payout_id: str, client: ClientView
     return response
 
 
-@console.page(
-    "GET",
-    "/payouts/<payout_id>/results.csv",
-    needs="payouts:read",
-    for_operators="/operator/payouts/<payout_id>/results.csv",
-)
+@console.page("GET", "/payouts/<payout_id>/results.csv", needs="payouts:read")
+@console.operators_page("GET", "/operator/payouts/<payout_id>/results.csv")
 def download_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:  # noqa: ARG001 - names the file of both
     """Every row with its result, or those of one state, as a file."""
     payout = services().payouts.get(payout_id, context)
@@ -246,9 +241,8 @@ def copy_payout(context: RequestContext, payout_id: str) -> Any:
     )
 
 
-@console.page(
-    "POST", "/payouts/<payout_id>/cancel", needs="payouts:write", for_operators="/operator/payouts/<payout_id>/cancel"
-)
+@console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
+@console.operators_page("POST", "/operator/payouts/<payout_id>/cancel")
 def cancel_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Any:
     """Cancel what was not sent. The client reads in its audit trail that an operator did it."""
     with _shown_again(payout_id, context, client):

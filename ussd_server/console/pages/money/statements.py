@@ -47,7 +47,8 @@ _REPORT_COLUMNS = (
 )
 
 
-@console.page("GET", "/statements", needs="statements:read", for_operators="/operator/clients/<client_id>/statement")
+@console.page("GET", "/statements", needs="statements:read")
+@console.operators_page("GET", "/operator/clients/<client_id>/statement")
 def show_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     first, last = _period()
     statement_request = _request_for(first, last)
@@ -92,9 +93,8 @@ def _whole(wanted: GetStatement, context: RequestContext) -> StatementView:
     return page
 
 
-@console.page(
-    "GET", "/statements/file.csv", needs="statements:read", for_operators="/operator/clients/<client_id>/statement.csv"
-)
+@console.page("GET", "/statements/file.csv", needs="statements:read")
+@console.operators_page("GET", "/operator/clients/<client_id>/statement.csv")
 def download_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The whole statement as a file."""
     first, last = _period()

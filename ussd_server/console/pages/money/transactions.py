@@ -71,9 +71,8 @@ _OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@console.page(
-    "GET", "/transactions", needs="transactions:read", for_operators="/operator/clients/<client_id>/transactions"
-)
+@console.page("GET", "/transactions", needs="transactions:read")
+@console.operators_page("GET", "/operator/clients/<client_id>/transactions")
 def list_transactions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The transactions of a client, newest first; `key_id` in the URL filters by the key that made them."""
     key_id = request.args.get("key_id", "")

@@ -66,7 +66,8 @@ _WHY = {
 }
 
 
-@console.page("GET", "/sessions", needs="ussd:read", for_operators="/operator/clients/<client_id>/sessions")
+@console.page("GET", "/sessions", needs="ussd:read")
+@console.operators_page("GET", "/operator/clients/<client_id>/sessions")
 def list_sessions(context: RequestContext, client: ClientView | None = None) -> Response:
     table = DataTable(
         "Sessions, newest first",
@@ -79,9 +80,8 @@ def list_sessions(context: RequestContext, client: ClientView | None = None) -> 
     return show_table("console/sessions/list.html", table, client=client)
 
 
-@console.page(
-    "GET", "/sessions/<session_id>", needs="ussd:read", shows="session", for_operators="/operator/sessions/<session_id>"
-)
+@console.page("GET", "/sessions/<session_id>", needs="ussd:read", shows="session")
+@console.operators_page("GET", "/operator/sessions/<session_id>", shows="session")
 def show_session(context: RequestContext, session_id: str, client: ClientView | None = None) -> str:
     """One session. With `replay` in its address, people of its client also see how it would go in the menu's draft."""
     view = services().api_sessions.get(session_id, context)
