@@ -88,7 +88,7 @@ def test_the_page_names_every_message_of_key_management_that_is_shown() -> None:
     messages = {message for statuses in shown for found in statuses.values() for message in found}
     # The same for every endpoint, and for both envelopes.
     of_statuses = {m for statuses in shown for s in ("413", "415", "503") for m in statuses.get(s, ())}
-    rows = set(re.findall(r"^\| \d{3} \| ([A-Z].+?) \| ", PAGE, re.MULTILINE))
+    rows = set(re.findall(r"^\| \d{3} \| ([A-Z].+?) \| ", written_page(), re.MULTILINE))
     assert {message.partition(":")[0] for message in messages - of_statuses} <= rows | {"Payout not found"}
 
 

@@ -31,7 +31,7 @@ RUN = {
     "API.md": {"sh", "text"},  # here; the text is a conversation
     "MENUS.md": {"yaml", "json"},  # tests/menus/test_menus_document.py, and here
     "WEBHOOKS.md": {"python", "javascript"},  # tests/journeys/test_webhook_page.py
-    "guides/README.md": {"sh"},  # tests/journeys/test_guides.py
+    "guides/README.md": {"sh", "php"},  # tests/journeys/test_guides.py
     **{
         f"guides/{page.name}": LANGUAGES_OF_GUIDES for page in (DOCS / "guides").glob("[a-z]*.md")
     },  # tests/journeys/test_guides.py

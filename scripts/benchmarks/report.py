@@ -13,7 +13,7 @@ from rich.table import Table
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES, DOCUMENT = _DOCS / "performance.json", _DOCS / "PERFORMANCE.md"
-TABLES = ("calls", "latencies", "costs", "peers")
+TABLES = ("calls", "costs", "peers")
 _PLACE = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDTH_OF_FILES = 160
 

@@ -52,6 +52,8 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # Building in place would leave files in the checkout.
         sources = shutil.copytree(_CLIENTS / language, folder / "sources" / language)
         subprocess.run([*command, folder, sources], check=True, cwd=folder, timeout=_PATIENCE_SECONDS)
+    (shared,) = blocks(_FOLDER / "README.md", "php")
+    (folder / "call.php").write_text(shared)
     return folder
 
 

@@ -42,8 +42,7 @@ def written_day(figures: dict[str, Any]) -> str:
 
 
 def written(results: list[dict[str, Any]]) -> str:
-    """The report: sums of what happened, and the planted bugs."""
-    of_bugs = {result["bug"]: result for result in results if result["bug"]}
+    """The report: sums of what happened, and how many planted bugs were found."""
     worlds = [result for result in results if not result["bug"]]
     lines, pairs, moments = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     struck = set()
@@ -68,10 +67,7 @@ def written(results: list[dict[str, Any]]) -> str:
             "",
             f"Kills struck at {len(killed)} of the {len(known)} points between two transactions or around a call.",
             "",
-            "Planted bugs, and the first seed that finds each.",
-            "",
-            *_table(("bug", "seed", "rules that it breaks"), [_of_bug(name, of_bugs.get(name)) for name in BUGS]),
-            "",
+            _planted(results),
             "",
         ]
     )
@@ -91,11 +87,13 @@ def _sums(lines: Counter[str], pairs: Counter[tuple[str, str]], moments: Counter
     ]
 
 
-def _of_bug(name: str, result: dict[str, Any] | None) -> tuple[str, str, str]:
-    found = result is not None and bool(result["violations"])
-    rules = sorted({rule for rule, _ in result["violations"]}) if result else []
-    seed = f"{result['seed']:,}" if result is not None and found else "not found"
-    return BUGS[name][0], seed, ", ".join(f"`{rule}`" for rule in rules)
+def _planted(results: list[dict[str, Any]]) -> str:
+    """Which planted bugs were found, and by which seed at the latest."""
+    seeds = {result["bug"]: result["seed"] for result in results if result["bug"] and result["violations"]}
+    missed = [BUGS[name][0] for name in BUGS if name not in seeds]
+    latest = max(seeds.values(), default=0)
+    found = f"Of {len(BUGS)} planted bugs {len(seeds)} were found, by seed {latest} at the latest."
+    return f"{found} Not found: {'; '.join(missed)}." if missed else found
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
