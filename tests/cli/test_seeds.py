@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.cli.conftest import run
-from tests.support.commands import run_command
-from ussd_server.cli import open_services
+from ussd_server.cli import main, open_services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.clients.messages import LogIn
@@ -34,11 +34,13 @@ def seed(what: str, file: Path | None, data_dir: Path, script: str | None = None
     env = {"PATH": os.environ["PATH"], "USSD_DATA_DIR": str(data_dir)}
     if script:
         command = [PYTHON, SCRIPTS / script, *([file] if file else []), "--json"]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
+        seeded = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
+        code = seeded.returncode
     else:
-        run = run_command(what, "seed", str(file), "--json", env=env)
-    rows = json.loads(run.stdout)["items"] if run.stdout else None
-    return run.returncode, rows, run.stderr
+        seeded = CliRunner().invoke(main, [what, "seed", str(file), "--json"], env=env)
+        code = seeded.exit_code
+    rows = json.loads(seeded.stdout)["items"] if seeded.stdout else None
+    return code, rows, seeded.stderr
 
 
 def write(path: Path, rows: Any) -> Path:

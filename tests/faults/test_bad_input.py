@@ -156,25 +156,6 @@ def test_what_is_strange_but_well_formed_is_done_or_refused_and_never_breaks(
 
 
 @FORM_ONLY
-def test_several_faults_at_once_are_one_refusal(
-    app: Flask, seeded_client: SeededClient, document: dict[str, Any]
-) -> None:
-    chance = random.Random(SEED)
-    before = contents()
-    for rule, method, path in routes_with_bodies(app, seeded_client):
-        schema = route_of(app, rule).body
-        assert schema is not None
-        names = [field.data_key or name for name, field in schema.fields.items()] + ["unknown"]
-        for _ in range(TRIES):
-            body = {name: chance.choice(STRANGE_VALUES) for name in chance.sample(names, chance.randint(1, len(names)))}
-            if schema.opts.unknown == INCLUDE or accepts(schema, body):
-                continue
-            reply = seeded_client.ask(method, path, data=json.dumps(body), content_type="application/json")
-            refused(reply, rule, method, document, seeded_client, body, 400)
-    assert contents() == before
-
-
-@FORM_ONLY
 def test_a_strange_query_is_refused_everywhere(
     app: Flask, seeded_client: SeededClient, document: dict[str, Any]
 ) -> None:
@@ -355,13 +336,6 @@ def well_formed(reply: TestResponse, path: str, seeded_client: SeededClient) -> 
         assert reply.json["success"] is False
         assert MOMENT.fullmatch(reply.json["timestamp"])
     assert len(reply.json["message"]) < 300, reply.text
-
-
-def test_what_is_no_collection_cannot_be_given_back(seeded_client: SeededClient) -> None:
-    (deposit,) = seeded_client.ask("GET", "/api/transactions?type=deposit").json["data"]["items"]
-    path = f"/api/transactions/{deposit['transaction_id']}/refunds"
-    reply = seeded_client.ask("POST", path, json={"reference": "back"})
-    assert (reply.status_code, reply.json["error"]) == (400, "INVALID_REQUEST")
 
 
 def test_a_period_at_the_ends_of_time_is_an_ordinary_period(app: Flask, seeded_client: SeededClient) -> None:

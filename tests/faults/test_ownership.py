@@ -94,6 +94,7 @@ def test_a_list_shows_nothing_of_another_client(mine: SeededClient, theirs: Seed
     for path in (
         "/api/transactions", "/data/collection", "/api/ussd/sessions", "/api/ussd/menus", "/api/ussd/codes",
         "/api/webhooks", "/api/events", "/api/clients/api-keys", "/api/clients/audit-events",
+        "/api/clients/requests",
     ):  # fmt: skip
         reply = mine.ask("GET", path)
         assert reply.status_code == 200

@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -115,20 +115,6 @@ def test_airtels_errors_come_in_its_envelope(airtel: AirtelCaller) -> None:
     assert airtel.push("txn-1").json()["status"]["response_code"] == "DP00800001024"
 
 
-def test_a_body_can_be_endless(mtn: MtnCaller) -> None:
-    reference = mtn.pay()
-    mtn.switch(endless=True, calls=["status"])
-    path = f"/collection/v1_0/requesttopay/{reference}"
-    received = 0
-    with mtn.http.stream("GET", path, headers=mtn.headers("collection")) as response:
-        assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
-        for chunk in response.iter_bytes():
-            received += len(chunk)
-            if received > 2_000_000:
-                break
-    assert received > 2_000_000
-
-
 def test_a_response_can_drip(mtn: MtnCaller) -> None:
     reference = mtn.pay()
     whole = mtn.status(reference)

@@ -43,11 +43,6 @@ def test_a_subscriber_pays_in_a_conversation(operator: OperatorSide, connect: Co
     assert [row.amount_cents for row in Transaction.select()] == [500_000]
 
 
-def test_a_dialled_text_goes_on_to_its_entries(operator: OperatorSide, connect: Connect) -> None:
-    connect()
-    assert operator.screen(BEGIN, "*384*123*1#")["text"].startswith("Enter amount (UGX)")
-
-
 @pytest.mark.parametrize(("op", "session"), [(RELEASE, "026e"), (CONTINUE, "026f"), (RESPONSE, "026e")])
 def test_the_phone_ends_a_session(operator: OperatorSide, connect: Connect, op: int, session: str) -> None:
     connect()
@@ -76,19 +71,6 @@ def test_the_same_begin_after_two_seconds_is_a_new_session(
     clock.advance(2.1)
     operator.screen(BEGIN, CODE)
     assert _statuses() == ["ended_by_user", "active"]
-
-
-def test_a_repeated_step_gets_the_same_screen_and_one_payment(operator: OperatorSide, connect: Connect) -> None:
-    connect()
-    operator.screen(BEGIN, CODE)
-    operator.screen(CONTINUE, "1")
-    operator.screen(CONTINUE, "5000")
-    operator.command("mood", submits="hold")
-    last = operator.screen(CONTINUE, "1")
-    again = operator.screen(CONTINUE, "1")
-    operator.command("release")
-    assert (last["text"], last["op"]) == (again["text"], again["op"]) == ("Approve the prompt on your phone.", RESPONSE)
-    assert Transaction.select().count() == 1
 
 
 def test_sequence_bits_keep_the_session_in_the_dialect_that_has_them(operator: OperatorSide, connect: Connect) -> None:

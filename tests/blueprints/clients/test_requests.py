@@ -221,16 +221,6 @@ def test_a_wrong_secret_is_in_the_log_of_its_client_and_an_unknown_key_in_none(c
     assert [each["code"] for each in caller.requests()] == ["INVALID_CREDENTIALS"]
 
 
-def test_another_clients_requests_and_keys_are_not_found(caller: Caller, services: Services, web: FlaskClient) -> None:
-    caller.call("POST", "/api/transactions", PAYMENT, **{"X-Request-Id": "mine"})
-    services.runtime.request_recorder.write()
-    other = ExampleClient(services, "other").browser(web)
-    assert other.ask("GET", "requests/mine").status_code == 404
-    assert other.ask("GET", f"api-keys/{caller.key.id}/usage").status_code == 404
-    assert all(each["request_id"] != "mine" for each in other.ask("GET", "requests").json["data"]["items"])
-    assert other.ask("GET", "api-keys/x/usage").json["message"] == "Invalid API key ID format"
-
-
 @pytest.mark.both_databases
 def test_one_path_that_needs_two_scopes_is_counted_with_both_and_the_log_goes_on(
     caller: Caller, services: Services

@@ -101,37 +101,6 @@ Your balance is UGX 0
 - the call is over
 """
 
-IN_LUGANDA = """
-- dial
-Welcome to ACME
-1. Pay
-2. Balance
-3. Language
-4. Voucher
-- type 3
-Choose a language
-1. English
-2. Luganda
-0 Back
-- type 2
-Tukusanyukidde
-1. Sasula
-2. Balance
-3. Language
-4. Voucher
-- type 1
-Enter amount (UGX)
-0 Ddayo
-- type 5000
-Pay UGX 5,000?
-1. Yee
-2. Nedda
-0 Ddayo
-- type 1
-Kakasa ku ssimu yo.
-- the call is over
-"""
-
 CONTINUED = """
 - dial
 Continue where you stopped?
@@ -164,11 +133,6 @@ def acts_of(transcript: str) -> list[str]:
 def test_a_subscriber_goes_back_and_says_no(gateway: str, shop: Shop, web: FlaskClient) -> None:
     assert held(phone_of(gateway, shop, web), acts_of(GOING_BACK_AND_HOME)) == GOING_BACK_AND_HOME
     assert Transaction.select().count() == 0
-
-
-@every_gateway
-def test_a_subscriber_who_chose_luganda_is_spoken_to_in_luganda(gateway: str, shop: Shop, web: FlaskClient) -> None:
-    assert held(phone_of(gateway, shop, web), acts_of(IN_LUGANDA)) == IN_LUGANDA
 
 
 @every_gateway

@@ -123,14 +123,6 @@ def test_a_forgotten_password_has_the_same_reply_for_every_address(
     assert (stale.status_code, "too old" in unescape(stale.text)) == (400, True)
 
 
-def test_too_many_requests_from_one_network_are_refused(stranger: ConsoleVisitor) -> None:
-    stranger.get("/forgotten-password")
-    statuses = [
-        stranger.post("/forgotten-password", email=f"p{number}@acme.example").status_code for number in range(21)
-    ]
-    assert statuses == [303] * 20 + [429]
-
-
 def test_a_person_chooses_what_to_receive(visit: Visit, operator: Operators) -> None:
     owner = visit()
     page = owner.get("/notifications").text

@@ -28,6 +28,9 @@ from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.settings import Settings
 
+# The process that runs this would make a template on PostgreSQL of its own.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
 BODA_NUMBER = "+256730000001"
 
 

@@ -104,20 +104,6 @@ def test_a_fee_agreed_later_changes_no_existing_transaction(services: Services, 
     assert balances(call.client_id)["main"] == (50_000, 0)
 
 
-def test_every_transaction_pays_what_is_agreed_when_it_is_created(services: Services, clock: MovableClock) -> None:
-    call = a_client()
-    paid = []
-    for number, cents in enumerate((0, 100, 70, 0)):
-        agree_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, cents, 0))
-        for place in "ab":
-            made = services.transactions.create(request(reference=f"r{number}{place}"), call).transaction
-            paid.append(made.fee_cents)
-    work(services, clock)
-    assert paid == [0, 0, 100, 100, 70, 70, 0, 0]
-    assert balances(call.client_id)["fees"] == (340, 0)
-    assert check_everything() == []
-
-
 def test_every_type_of_transaction_and_each_payment_of_a_menu_pays_what_is_agreed(
     services: Services, clock: MovableClock
 ) -> None:

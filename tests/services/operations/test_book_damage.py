@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
@@ -70,10 +71,14 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     run("DROP INDEX payouts_reference")
 
 
-def test_every_kind_of_violation_is_found_and_named(scene: Scene, services: Services, unguarded: None) -> None:
+def test_every_kind_of_violation_is_found_and_named(
+    scene: Scene, services: Services, unguarded: None, tries: Callable[[int], int]
+) -> None:
+    # By day PostgreSQL finds a quarter of what SQLite finds, and all of its own.
+    on_this = SABOTAGE[:: 4 // tries(4)] + ON_POSTGRES if is_postgres() else SABOTAGE
     names = {each: name for name, each in scene.items()}
     unlike = []
-    for statement, expected in SABOTAGE + (ON_POSTGRES if is_postgres() else []):
+    for statement, expected in on_this:
         with database.atomic() as harm:
             for each in statement.split(";; "):
                 database.execute_sql(each.format_map(scene))

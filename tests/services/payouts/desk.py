@@ -8,6 +8,7 @@ from typing import Any
 from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, call_with_key, deposit, work
 from ussd_server.bootstrap import Services
+from ussd_server.models.sending import Event
 from ussd_server.services.payouts.messages import (
     ApprovePayout,
     CancelPayout,
@@ -58,6 +59,11 @@ class PayoutDesk:
     def states(self, payout: PayoutView) -> list[str]:
         """The state of every row."""
         return [item.state.value for item in self.items(payout)]
+
+    def events(self, payout: PayoutView) -> list[str]:
+        """The types of its events, in their order."""
+        reported = Event.select().where(Event.object_id == payout.payout_id).order_by(Event.sequence)
+        return [event.type.removeprefix("payout.") for event in reported]
 
     def main(self) -> tuple[int, int]:
         """Balance and reservation of the main account, in cents."""

@@ -12,7 +12,6 @@ from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.models.sending import Event
 from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey
 from ussd_server.services.clients.messages import CreateUser
 from ussd_server.services.payouts.messages import ApprovePayout, PayoutView
@@ -64,7 +63,3 @@ class StaffedDesk(PayoutDesk):
 
     def status(self, payout: PayoutView) -> str:
         return self.see(payout).status.value
-
-    def events(self, payout: PayoutView) -> list[str]:
-        reported = Event.select().where(Event.object_id == payout.payout_id).order_by(Event.sequence)
-        return [event.type.removeprefix("payout.") for event in reported]

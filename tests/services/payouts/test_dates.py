@@ -14,7 +14,6 @@ from tests.support.books import check_everything
 from tests.support.money import agree_fee, deposit, operator, request
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import CopyPayout, PayoutView, ReplacePayout
@@ -36,11 +35,6 @@ def pass_time(desk: PayoutDesk, seconds: float) -> None:
     """Let time pass, and the worker look once."""
     desk.clock.advance(seconds)
     desk.tick()
-
-
-def events_of(payout: PayoutView) -> list[str]:
-    reported = Event.select().where(Event.object_id == payout.payout_id).order_by(Event.sequence)
-    return [event.type.removeprefix("payout.") for event in reported]
 
 
 def test_a_payout_due_within_a_day_is_reserved_at_once_and_sent_when_it_is_due(desk: PayoutDesk) -> None:
@@ -68,7 +62,7 @@ def test_a_payout_due_later_is_reserved_when_it_is_due_with_the_fees_of_then(des
     assert (desk.see(payout).total_fee_cents, desk.main()) == (2_000, (50_000_000, 22_000))
     desk.work(2)
     assert desk.see(payout).status == "completed"
-    assert events_of(payout) == ["needs_approval", "completed"]
+    assert desk.events(payout) == ["needs_approval", "completed"]
     assert check_everything() == []
 
 
@@ -84,7 +78,7 @@ def test_without_money_nothing_is_sent_and_money_within_the_day_sends_it(desk: P
     pass_time(desk, 60)
     desk.work(2)
     assert desk.see(payout).status == "completed"
-    assert events_of(payout) == ["needs_approval", "needs_money", "completed"]
+    assert desk.events(payout) == ["needs_approval", "needs_money", "completed"]
     assert desk.main() == (10_000_000, 0)
     assert check_everything() == []
 
@@ -101,7 +95,7 @@ def test_a_payout_whose_money_does_not_come_within_the_day_is_cancelled(
     pass_time(desk, hours * _HOUR)
     ended = desk.see(payout)
     assert (ended.status, desk.states(payout)) == ("cancelled", ["cancelled"] * 2)
-    assert events_of(payout) == ["needs_approval", "needs_money", "completed"]
+    assert desk.events(payout) == ["needs_approval", "needs_money", "completed"]
     (cancelled,) = AuditEvent.select().where(AuditEvent.action == "payout.cancelled")
     assert (cancelled.actor, bool(cancelled.reason)) == ("service", True)
     deposit(services, desk.maker, 200_000, "later still")
@@ -117,7 +111,7 @@ def test_a_payout_that_waits_for_its_date_is_cancelled_and_never_sent(desk: Payo
     assert desk.states(far) == ["cancelled"] * 2
     pass_time(desk, 4 * _DAY)
     desk.work(1)
-    assert (events_of(far), desk.main()) == (["needs_approval", "completed"], _FULL)
+    assert (desk.events(far), desk.main()) == (["needs_approval", "completed"], _FULL)
     assert check_everything() == []
 
 

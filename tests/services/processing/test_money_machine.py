@@ -27,7 +27,7 @@ from tests.support.money import a_client, agree_fee, balances, deposit, operator
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.database.unit_of_work import close_connections
+from ussd_server.database.unit_of_work import close_connections, is_postgres
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
 from ussd_server.services.accounts.messages import FeeTerms
@@ -323,8 +323,10 @@ def test_money_is_never_made_or_lost_in_any_order_of_events(
     services: Services, clock: MovableClock, tries: Callable[[int], int]
 ) -> None:
     # A failing example is reported as found: shrinking it takes minutes with real databases.
+    # On PostgreSQL a walk takes three times as long: by day there is one.
+    examples = 1 if is_postgres() and tries(4) == 1 else tries(8)
     bounds = hypothesis.settings(
-        max_examples=tries(8),
+        max_examples=examples,
         stateful_step_count=50,
         deadline=None,
         database=None,

@@ -9,7 +9,7 @@ from tests.services.reconciliation.statement_files import mtn_row, open_reviews,
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.reconciliation.messages import CloseDay, ClosedDayView, EndDifference
+from ussd_server.services.reconciliation.messages import CloseDay, ClosedDayView, CoverDays, EndDifference
 from ussd_server.values import KAMPALA
 
 BY, SECOND = "Mary Akello", "John Okot"
@@ -49,6 +49,11 @@ def store(services: Services, rows: list[list[str]], **options: object) -> str:
 
 def close(services: Services, day: date, second: str | None = None, *, is_empty: bool = False) -> ClosedDayView:
     return services.days.close(CloseDay(day, "sandbox", BY, is_empty, second), operator())
+
+
+def cover(services: Services, statement_id: str, day: date) -> None:
+    """Two operators state that a statement has every line of a day."""
+    services.provider_statements.cover(CoverDays(statement_id, day, day, BY, SECOND), operator())
 
 
 def end_reviews(services: Services) -> None:

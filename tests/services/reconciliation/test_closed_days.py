@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.incoming.till import Till
+from tests.services.reconciliation.days import BY, SECOND, close, cover, end_reviews
 from tests.services.reconciliation.statement_files import kampala, mtn_row, open_reviews, reconcile
 from tests.support.books import check_everything
 from tests.support.money import a_client, operator, request, work
@@ -23,12 +24,10 @@ from ussd_server.services.incoming.messages import (
 )
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import open_review
-from ussd_server.services.reconciliation.messages import CloseDay, ClosedDayView, CoverDays, EndDifference, UndoImport
+from ussd_server.services.reconciliation.messages import UndoImport
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
 from ussd_server.wire import ListPage
-
-BY, SECOND = "Mary Akello", "John Okot"
 
 
 def pay(
@@ -41,20 +40,6 @@ def pay(
 
 def store(services: Services, *rows: list[str]) -> str:
     return reconcile(services, rows).statement.statement_id
-
-
-def close(services: Services, day: date, second: str | None = None, *, is_empty: bool = False) -> ClosedDayView:
-    return services.days.close(CloseDay(day, "sandbox", BY, is_empty, second), operator())
-
-
-def cover(services: Services, statement_id: str, day: date) -> None:
-    """Two operators state that a statement has every line of a day."""
-    services.provider_statements.cover(CoverDays(statement_id, day, day, BY, SECOND), operator())
-
-
-def end_reviews(services: Services) -> None:
-    for each in open_reviews(services):
-        services.differences.end(EndDifference(each.difference_id, "explained", BY), operator())
 
 
 @pytest.fixture

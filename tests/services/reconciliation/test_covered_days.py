@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.days import BY, SECOND, at_hour, close, end_reviews, pay, store, three_days
+from tests.services.reconciliation.days import BY, SECOND, at_hour, close, cover, end_reviews, pay, store, three_days
 from tests.services.reconciliation.statement_files import (
     MTN,
     csv_file,
@@ -24,7 +24,6 @@ from ussd_server.models.statements import DifferenceInStatement, StatementCovera
 from ussd_server.services.reconciliation.messages import (
     CloseDay,
     ClosedDayView,
-    CoverDays,
     EndDifference,
     UndoImport,
     Verdict,
@@ -33,10 +32,6 @@ from ussd_server.status import ServiceError
 
 NOT_COVERED = "No statement covers this day"
 WITHOUT_BALANCE = MTN[:-1]
-
-
-def cover(services: Services, statement_id: str, day: date) -> None:
-    services.provider_statements.cover(CoverDays(statement_id, day, day, BY, SECOND), operator())
 
 
 def steps(closed: ClosedDayView) -> dict[str, tuple[int, int]]:

@@ -121,15 +121,21 @@ def test_payouts_and_refunds_count_and_a_refused_one_writes_nothing(
     assert check_everything() == []
 
 
-def test_a_payout_with_a_date_counts_on_the_day_on_which_it_is_reserved(
-    services: Services, spender: Spender, clock: MovableClock
-) -> None:
-    approver = Spender(services, 2500, "payouts:*", client_id=spender.client_id)
+def approved_for_later(services: Services, spender: Spender, limit: int, clock: MovableClock) -> tuple[Spender, str]:
+    """A payout of UGX 2,000 in three days, and the key with this limit that approved it."""
+    approver = Spender(services, limit, "payouts:*", client_id=spender.client_id)
     maker = replace(spender.call, caller=replace(spender.call.caller, grants=frozenset({"payouts:write"})))
     rows = [row("a", amount=1000), row("b", amount=1000)]
     order = CreatePayout("later", items=rows, send_at=clock.now() + timedelta(days=3))
     payout_id = services.payouts.create(order, maker).payout.payout_id
     services.payouts.approve(ApprovePayout(payout_id), approver.call)
+    return approver, payout_id
+
+
+def test_a_payout_with_a_date_counts_on_the_day_on_which_it_is_reserved(
+    services: Services, spender: Spender, clock: MovableClock
+) -> None:
+    approver, payout_id = approved_for_later(services, spender, 2500, clock)
     assert approver.left() == 2500_00
     approver.limit(1500)
 
@@ -151,12 +157,7 @@ def test_a_payout_with_a_date_counts_on_the_day_on_which_it_is_reserved(
 def test_the_lower_limit_counts_of_that_at_the_approval_and_that_when_a_payout_is_due(
     services: Services, spender: Spender, clock: MovableClock, limit_when_due: int | None
 ) -> None:
-    approver = Spender(services, 1500, "payouts:*", client_id=spender.client_id)
-    maker = replace(spender.call, caller=replace(spender.call.caller, grants=frozenset({"payouts:write"})))
-    rows = [row("a", amount=1000), row("b", amount=1000)]
-    order = CreatePayout("later", items=rows, send_at=clock.now() + timedelta(days=3))
-    payout_id = services.payouts.create(order, maker).payout.payout_id
-    services.payouts.approve(ApprovePayout(payout_id), approver.call)
+    approver, payout_id = approved_for_later(services, spender, 1500, clock)
     approver.limit(limit_when_due)
     clock.advance(3 * 86_400)
     for claimed in services.payout_sender.claim(5):

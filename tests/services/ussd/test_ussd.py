@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 from pytest_httpserver import HTTPServer
@@ -78,6 +78,14 @@ def dial(shop: Shop, *entries: str) -> SessionView:
     for entry in entries:
         session = shop.services.api_sessions.enter(EnterText(session.session_id, entry), shop.call)
     return session
+
+
+def step_of(shop: Shop, text: str = "", session_id: str = "a", path: str = "") -> str:
+    """What Africa's Talking is answered."""
+    _, _, adapter, secret = (path or shop.channel.gateway_path).split("/")
+    form = {"sessionId": session_id, "phoneNumber": PHONE, "serviceCode": shop.code, "text": text}
+    request = GatewayRequest("POST", body=urlencode(form).encode())
+    return shop.services.gateways.answer(adapter, secret, request, "r").body.decode()
 
 
 def test_the_clients_server_is_asked_once_signed_and_named(services: Services, client_server: HTTPServer) -> None:
@@ -280,11 +288,9 @@ def test_a_step_of_a_worker_that_died_is_taken_over_and_pays_once(services: Serv
 
 def test_a_first_step_of_a_worker_that_died_begins_anew(services: Services, clock: MovableClock) -> None:
     shop = Shop(services)
-    _, _, adapter, secret = shop.channel.gateway_path.split("/")
-    form = f"sessionId=a&phoneNumber=%2B{PHONE[1:]}&serviceCode={CODE.replace('#', '%23')}&text=".encode()
-    first = services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r")
+    first = step_of(shop)
     UssdSession.update(turns=[], working_token="dead", working_until=clock.now() - timedelta(seconds=1)).execute()
-    assert services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r") == first
+    assert step_of(shop) == first
     assert UssdSession.select().where(UssdSession.status == "active").count() == 1
 
 
@@ -317,9 +323,7 @@ def test_no_more_steps_than_a_clients_places_wait_for_others(
 ) -> None:
     shop = Shop(services)
     session = dial(shop, "1")
-    _, _, adapter, secret = shop.channel.gateway_path.split("/")
-    form = f"sessionId=a&phoneNumber=%2B{PHONE[1:]}&serviceCode={CODE.replace('#', '%23')}&text=".encode()
-    services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r")
+    step_of(shop)
     UssdSession.update(working_token="busy", working_until=clock.now() + timedelta(seconds=60)).execute()
     pauses: list[float] = []
     monkeypatch.setattr(service_clock, "sleep", pauses.append)
@@ -332,33 +336,26 @@ def test_no_more_steps_than_a_clients_places_wait_for_others(
             services.api_sessions.enter(EnterText(session.session_id, "5000", 2), shop.call)
         return len(pauses)
 
-    def step(session_id: bytes = b"=a&") -> int:
+    def step(session_id: str = "a") -> int:
         pauses.clear()
-        request = GatewayRequest("POST", body=form.replace(b"=a&", session_id))
-        assert services.gateways.answer(adapter, secret, request, "r").body.startswith((b"END", b"CON"))
+        assert step_of(shop, session_id=session_id).startswith(("END", "CON"))
         return len(pauses)
 
     assert enter()
     assert step()
     with monkeypatch.context() as full:
         full.setattr(Bulkhead, "permit", lambda *_: nullcontext(False))
-        assert (enter(), step(), step(b"=b&")) == (0, 0, 0)
+        assert (enter(), step(), step("b")) == (0, 0, 0)
     assert enter()
 
 
 def test_a_repeat_is_known_across_a_rotation_of_the_master_keys(services: Services, settings: Settings) -> None:
     shop = Shop(services)
-    _, _, adapter, secret = shop.channel.gateway_path.split("/")
-
-    def post(text: str) -> bytes:
-        form = f"sessionId=a&phoneNumber=%2B{PHONE[1:]}&serviceCode={CODE.replace('#', '%23')}&text={text}".encode()
-        return services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r").body
-
-    post("")
-    amount = post("1")
+    step_of(shop)
+    amount = step_of(shop, "1")
     Keyring(settings.secrets_file).add_keys()
-    assert post("1") == amount
-    assert post("1*5000").startswith(b"CON Pay UGX 5,000?")
+    assert step_of(shop, "1") == amount
+    assert step_of(shop, "1*5000").startswith("CON Pay UGX 5,000?")
     assert UssdSession.select().count() == 1
 
 
@@ -406,8 +403,6 @@ def test_a_channels_own_budget_makes_pages(services: Services) -> None:
     options = [{"label": {"en": f"Choice number {n}"}, "goto": "bye"} for n in range(1, 8)]
     root = shop_document()["nodes"]["root"] | {"options": options}
     shop = Shop(services, shop_document(nodes={"root": root}), code="*7#")
-    _, _, adapter, secret = shop.channel_of("africastalking", septets=80).split("/")
-    form = f"sessionId=a&phoneNumber=%2B{PHONE[1:]}&serviceCode=*7%23&text=".encode()
-    body = services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r").body.decode()
+    body = step_of(shop, path=shop.channel_of("africastalking", septets=80))
     assert body.endswith("98 More")
     assert len(body.removeprefix("CON ")) <= 80
