@@ -41,6 +41,10 @@ REDIRECTED = {"/"}
 # Everyone may end their own login, and a key sees itself. A search shows only the kinds that its caller may read.
 WITHOUT_PERMISSION = {"/api/clients/logout", "/api/key", "/api/search"}
 WITHOUT_DATA = {"/api/clients/logout"}
+# Live parts of pages, and a page of keys that a form chooses.
+PARTS_OF_PAGES = {
+    "/overview/figures", "/operator/figures", "/operator/system/parts", "/phone/messages", "/api-keys/chosen",
+}  # fmt: skip
 # For fault tests only; no operator should find it.
 UNDOCUMENTED = {"USSD_KILL_POINT"}
 
@@ -82,6 +86,23 @@ def test_every_route_is_an_api_endpoint_or_states_its_other_format(app: Flask) -
         elif not hasattr(view, "route") and rule.rule not in REDIRECTED:
             assert rule.rule.startswith(OTHER_LANGUAGES), rule
             assert getattr(view, "replies_in", None), rule
+
+
+def test_every_page_without_variables_is_looked_at_in_a_browser(app: Flask) -> None:
+    looked_at = "".join(
+        path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests/console/browser").glob("*.py")
+    )
+    pages = {
+        rule.rule.removeprefix("/console") or "/"
+        for rule in app.url_map.iter_rules()
+        if rule.endpoint.startswith("console.") and "GET" in (rule.methods or ()) and not rule.arguments
+    }
+    missing = {
+        page
+        for page in pages - PARTS_OF_PAGES
+        if not page.endswith(".csv") and not re.search(f'"{page}["?]', looked_at)
+    }
+    assert not missing, f"add {', '.join(sorted(missing))} to tests/console/browser/test_pages.py"
 
 
 def test_every_variable_of_a_path_has_a_meaning_in_the_api_document(app: Flask) -> None:
@@ -164,8 +185,9 @@ def test_every_setting_stands_in_the_example_and_nothing_else_does(
     with pytest.raises(SettingsError):
         read_settings()
     listed = set(re.findall(r"^#?(USSD_[A-Z_]+)=", EXAMPLE.read_text(), re.MULTILINE))
-    assert not asked - UNDOCUMENTED - listed, "deploy/environment.example lacks a setting that the server reads"
-    assert not listed - asked, "deploy/environment.example has a setting that the server does not read"
+    lacking, unread = sorted(asked - UNDOCUMENTED - listed), sorted(listed - asked)
+    assert not lacking, f"deploy/environment.example lacks {', '.join(lacking)}"
+    assert not unread, f"the server does not read {', '.join(unread)} of deploy/environment.example"
 
 
 def test_the_example_of_an_environment_can_be_used_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

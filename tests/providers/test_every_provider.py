@@ -27,15 +27,16 @@ _STATEMENT = (
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_provider_has_its_files(name: str) -> None:
-    for path, what in (
-        (f"ussd_server/providers/{name}/failure_reasons.csv", "what each of its codes means"),
-        (f"tests/providers/test_{name}.py", "its replies, from its documentation"),
-        (f"tests/providers/test_{name}_stand_in.py", "its simulator answers what the adapter expects"),
-        (f"simulators/{name}/__main__.py", "a program that answers as its documentation says"),
-        (f"simulators/{name}/scenarios.py", "the numbers that select an outcome"),
-        (f"docs/guides/{name}.md", "how an operator connects it"),
-    ):
-        assert (_REPOSITORY / path).exists(), f"{path} is missing: {what}"
+    wanted = {
+        f"ussd_server/providers/{name}/failure_reasons.csv": "what each of its codes means",
+        f"tests/providers/test_{name}.py": "its replies, from its documentation",
+        f"tests/providers/test_{name}_stand_in.py": "its simulator answers what the adapter expects",
+        f"simulators/{name}/__main__.py": "a program that answers as its documentation says",
+        f"simulators/{name}/scenarios.py": "the numbers that select an outcome",
+        f"docs/guides/{name}.md": "how an operator connects it",
+    }
+    missing = [f"{path}: {what}" for path, what in wanted.items() if not (_REPOSITORY / path).exists()]
+    assert not missing, "add " + "; ".join(missing)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -49,13 +50,6 @@ def test_every_reason_of_a_simulator_has_a_meaning(name: str) -> None:
     assert not unknown, f"add {', '.join(sorted(unknown))} to failure_reasons.csv of {name}: its simulator answers so"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_provider_has_its_settings_in_the_example_and_in_its_guide(name: str) -> None:
-    for path in ("deploy/environment.example", f"docs/guides/{name}.md"):
-        text = (_REPOSITORY / path).read_text(encoding="utf-8")
-        assert f"USSD_{name.upper()}_BASE_URL" in text, f"{path} lacks USSD_{name.upper()}_BASE_URL"
-
-
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [
@@ -65,11 +59,11 @@ def test_every_provider_has_its_settings_in_the_example_and_in_its_guide(name: s
         ({"__init__.py": _INIT}, "lacks the file failure_reasons.csv"),
         ({"__init__.py": _STATEMENT}, "lacks the file statement.csv"),
         (
-            {"__init__.py": _INIT, "failure_reasons.csv": "reason,collection\nX,CANCELLED\n"},
+            {"__init__.py": _INIT, "failure_reasons.csv": "reason,collection,source\nX,CANCELLED,1\n"},
             "failure_reasons.csv lacks the column 'payout'",
         ),
         (
-            {"__init__.py": _INIT, "failure_reasons.csv": "reason,collection,payout\nX,ODD,CANCELLED\n"},
+            {"__init__.py": _INIT, "failure_reasons.csv": "reason,collection,payout,source\nX,ODD,CANCELLED,1\n"},
             "failure_reasons.csv has the meaning 'ODD', which is none of",
         ),
         (
@@ -81,18 +75,18 @@ def test_every_provider_has_its_settings_in_the_example_and_in_its_guide(name: s
 def test_a_folder_that_is_not_whole_is_refused_in_a_sentence(
     files: dict[str, str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "boda").mkdir()
+    (tmp_path / "lacking").mkdir()
     for name, text in files.items():
-        (tmp_path / "boda" / name).write_text(text)
+        (tmp_path / "lacking" / name).write_text(text)
     monkeypatch.setattr(ussd_server.providers, "__path__", [*ussd_server.providers.__path__, str(tmp_path)])
     try:
-        with pytest.raises(ValueError, match=re.escape(f"ussd_server/providers/boda: {sentence}")):
-            registry.read_folder("boda")
+        with pytest.raises(ValueError, match=re.escape(f"ussd_server/providers/lacking: {sentence}")):
+            registry.read_folder("lacking")
     finally:
-        sys.modules.pop("ussd_server.providers.boda", None)
+        sys.modules.pop("ussd_server.providers.lacking", None)
 
 
 def test_settings_say_what_a_folder_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    sentence = "ussd_server/providers/boda: lacks the file statement.csv"
+    sentence = "ussd_server/providers/lacking: lacks the file statement.csv"
     monkeypatch.setattr(registry, "FOLDER_PROBLEMS", [sentence])
     assert registry.read_provider_settings(Env(prefix="USSD_"), set(), in_production=False) == ({}, [sentence])

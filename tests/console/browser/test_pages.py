@@ -29,6 +29,7 @@ pytestmark = pytest.mark.needs_chromium
 PAGES = (
     "/",
     "/payouts",
+    "/payouts/approval-rules",
     "/statements",
     "/reports",
     "/bank-account",

@@ -162,6 +162,7 @@ class Standing(StrEnum):
 
 
 Meaning = FailureCode | Standing
+_COLUMNS = ("reason", "collection", "payout", "source")
 _MEANINGS: dict[str, Meaning] = {each.value: each for kind in (FailureCode, Standing) for each in kind}
 
 UNDECIDED = frozenset({Standing.PENDING, Standing.AMBIGUOUS, Standing.DUPLICATE})
@@ -179,10 +180,10 @@ class Reasons:
         """`package` is the folder of the provider, as a dotted name. ValueError for a mistake in the table."""
         with files(package).joinpath("failure_reasons.csv").open(encoding="utf-8") as lines:
             try:
-                rows = [(row["reason"], row["collection"], row["payout"]) for row in csv.DictReader(lines)]
+                rows = [[row[column] for column in _COLUMNS] for row in csv.DictReader(lines)]
             except KeyError as column:
                 raise ValueError(f"failure_reasons.csv lacks the column {column}") from None
-        self._rows = {reason: (_meaning(collection), _meaning(payout)) for reason, collection, payout in rows}
+        self._rows = {reason: (_meaning(collection), _meaning(payout)) for reason, collection, payout, _ in rows}
 
     def meaning(self, reason: object, direction: Direction) -> Meaning | None:
         """What a code means for a payment in this direction; None for a code that is not in the table.
