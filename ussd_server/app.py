@@ -59,7 +59,6 @@ log = Logger(__name__)
 
 # werkzeug matches a path with any number of leading slashes, or none. A proxy that guards a path does not.
 _PATH = re.compile("/(?!/)")
-_LONGEST_SEND_SECONDS = 30.0
 # Most refusals have one of few sentences: looking at each again would take 5 us.
 _without_secrets = lru_cache(maxsize=256)(without_secrets)
 _CODES = {
@@ -181,7 +180,7 @@ def _read_body(request: Request) -> None:
 def _end(response: Response) -> Response:
     """Add the headers of every response; log and count the call."""
     current = current_request()
-    endpoint, environ = current.request.endpoint, current.request.environ
+    endpoint = current.request.endpoint
     # Break the cycle of the error, its frames and the request, which otherwise waits for the garbage collector.
     current.request.routing_exception = None
     # Responses may hold secrets: no cache stores them and no browser guesses their type. The address of a static file
@@ -195,9 +194,6 @@ def _end(response: Response) -> Response:
         response.headers.update(ours)
     if response.is_streamed and not response.direct_passthrough:
         response.response = _Stream(response.iter_encoded())
-        if connection := environ.get("gunicorn.socket"):
-            # A client that stops reading would hold its thread for ever.
-            connection.settimeout(_LONGEST_SEND_SECONDS)
     took_ms = (time.perf_counter() - current.began) * 1000
     if current.route is not None and current.client_id is not None:
         _log_request(current, current.route, response, round(took_ms))

@@ -62,7 +62,7 @@ def serving(
         _, said = process.communicate(timeout=60)
         if complaints is not None:
             complaints.append(said)
-    assert said == b"" or not is_quiet, "whatever callers do is no trouble of ours"
+    assert said == b"" or not is_quiet, f"whatever callers do is no trouble of ours: {said!r}"
 
 
 class Caller:

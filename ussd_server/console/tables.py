@@ -22,7 +22,6 @@ from ussd_server.spreadsheets.delimited import csv_parts
 from ussd_server.values import shillings, without_marks
 from ussd_server.wire import Page
 
-_LONGEST_SEND_SECONDS = 30
 _LONGEST_WORD = 60
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.]+")
 _NO_NOUN = re.compile(r"^(?:list|show|find|search)_(?:any_)?|_for_operators$")
@@ -245,9 +244,6 @@ def show_table(template: str, table: DataTable, **values: Any) -> Response:
 
 def send_csv(parts: Iterator[bytes], *words: object) -> Response:
     """Answer with a file that is made while it is sent. `words` name it; empty ones are left out."""
-    if connection := request.environ.get("gunicorn.socket"):
-        # A browser that stops reading would hold its thread for ever.
-        connection.settimeout(_LONGEST_SEND_SECONDS)
     response = Response(parts, mimetype="text/csv")
     response.headers["Content-Disposition"] = _attachment(*words)
     return response

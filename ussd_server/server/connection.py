@@ -47,13 +47,18 @@ class ClientConnection(socket):  # type: ignore[misc]
         self.is_idle, self.idle_since = True, time.monotonic()
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Receive. Raises ConnectionResetError when a request does not come on."""
+        """Receive; nothing once the connection was idle for too long. ConnectionResetError when a request stops."""
         if not self.is_idle:
             gevent.sleep(0)
         try:
             received: bytes = super().recv(size, flags)
         except TimeoutError:
             raise ConnectionResetError(errno.ECONNRESET, "the client took too long") from None
+        except OSError:
+            if not self.is_idle:
+                raise
+            # gevent ends a wait for a connection that the worker closed by an error.
+            return b""
         self.begin_request()
         return received
 
