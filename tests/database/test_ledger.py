@@ -249,7 +249,7 @@ ON_SQLITE: list[tuple[str, str]] = [
     ("INSERT OR REPLACE INTO transactions SELECT * FROM transactions WHERE status = 'created'", "replaced"),
     (event("waiting", 1, verb="INSERT OR REPLACE"), "replaced"),
     ("INSERT OR REPLACE INTO events SELECT * FROM events", "replaced"),
-    ("INSERT OR REPLACE INTO events SELECT '{one_main}', client_id, type, object_id, sequence, format, payload, "
+    ("INSERT OR REPLACE INTO events SELECT '{one_main}', client_id, type, object_id, sequence, payload, "
      "created_at, traceparent FROM events LIMIT 1", "replaced"),
     ("UPDATE OR IGNORE ledger_accounts SET balance_cents = 99999999", "only a transfer"),
     ("UPDATE OR REPLACE ledger_accounts SET name = 'main', kind = 'main' WHERE name = 'deposits'", "only a transfer"),
