@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from ussd_server.spreadsheets.delimited import read_delimited
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
-from ussd_server.threads import in_native_thread
+from ussd_server.threads import in_native_thread, with_pauses
 
 _START_BYTES = 4096
 _ZIP = b"PK\x03\x04"
@@ -59,7 +59,7 @@ def read_rows(source: BinaryIO, bounds: FileBounds | None = None) -> Iterator[Ro
 def _beside_others(rows: Iterator[Row]) -> Iterator[Row]:
     while True:
         some, error = in_native_thread(_next_rows, rows, pool="documents")
-        yield from some
+        yield from with_pauses(some)
         if error is not None:
             raise error
         if len(some) < _ROWS_AT_ONCE:
