@@ -12,7 +12,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.tables import JsonField
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.ussd import MenuVersion
-from ussd_server.services.menus import menus
+from ussd_server.services.menus import documents
 from ussd_server.services.menus.messages import CompareVersions, RollBack, SaveDraft
 from ussd_server.status import Code, ServiceError
 
@@ -125,6 +125,6 @@ def test_documents_that_are_too_long_to_compare_differ_in_every_line(
         "-title: ACME",
         "+title: Another",
     ]
-    monkeypatch.setattr(menus, "_MOST_COMPARED", 100)
+    monkeypatch.setattr(documents, "_MOST_COMPARED", 100)
     difference = services.menus.difference(compared, shop.call)
     assert {"-title: ACME", "+title: Another", "-start: root", "+start: root"} < set(difference)

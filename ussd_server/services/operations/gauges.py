@@ -4,12 +4,11 @@ Every query uses an index and reads at most 10,000 rows, so that a scrape stays 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from peewee import fn
+from peewee import Case, Column, fn
 
 from ussd_server.database.partitions import end_of_requests, ends_of_partitions
 from ussd_server.database.servers import present_standbys, server_load
@@ -94,23 +93,26 @@ def _unfinished(now: datetime) -> Iterator[Measure]:
 
     Without settlements, which wait for the bank.
     """
+    ages = [(Transaction.created_at > now - timedelta(seconds=seconds), name) for seconds, name in _AGES]
     waiting = (
-        Transaction.select(Transaction.status, Transaction.created_at, Transaction.due_at)
+        Transaction.select(Transaction.status, Case(None, ages, "ever").alias("age"), Transaction.created_at)
         .where(Transaction.due_at.is_null(False), Transaction.status.in_(UNFINISHED))
         .where(Transaction.type != TransactionType.SETTLEMENT)
         .order_by(Transaction.due_at)
         .limit(MOST_COUNTED)
+        .alias("waiting")
     )
-    rows = [(row.status, (now - row.created_at).total_seconds(), row.due_at) for row in waiting]
-    counts = Counter((status, _age(seconds)) for status, seconds, _ in rows)
-    for (status, age), count in sorted(counts.items()):
+    groups = _grouped(waiting, ["status", "age"], fn.COUNT(waiting.c.status), fn.MIN(waiting.c.created_at))
+    for status, age, count, _ in groups:
         yield Measure(
             "ussd_transactions_unfinished",
             "Transactions that are not final, by state and age.",
             count,
             {"status": status, "younger_than": age},
         )
-    oldest = max((seconds for _, seconds, _ in rows), default=0.0)
+    moments: Any = [Transaction.created_at.python_value(created_at) for *_, created_at in groups]
+    first = min(moments, default=None)
+    oldest = _since(first, now)
     yield Measure("ussd_transactions_oldest_unfinished_seconds", "The age of the oldest of them.", oldest)
     overdue = _overdue(Transaction, Transaction.due_at.is_null(False), now)
     yield Measure("ussd_transactions_overdue_seconds", "How late the worker is with them.", overdue)
@@ -122,14 +124,14 @@ def _recent(now: datetime) -> Iterator[Measure]:
         Transaction.select(Transaction.provider, Transaction.type, Transaction.status)
         .where(Transaction.id >= new_id_floor(now - _RECENTLY))
         .limit(MOST_COUNTED)
+        .alias("recent")
     )
-    counts = Counter((row.provider or "", row.type, row.status) for row in recent)
-    for (provider, kind, status), count in sorted(counts.items()):
+    for provider, kind, status, count in _grouped(recent, ["provider", "type", "status"], fn.COUNT(recent.c.status)):
         yield Measure(
             "ussd_transactions_recent",
             "Transactions of the last 15 minutes, by provider, type and state.",
             count,
-            {"provider": provider, "type": kind, "status": status},
+            {"provider": provider or "", "type": kind, "status": status},
         )
 
 
@@ -186,20 +188,27 @@ def _sessions(now: datetime) -> Iterator[Measure]:
         .where(UssdSession.id >= new_id_floor(now - _RECENTLY))
         .order_by(UssdSession.id.desc())
         .limit(MOST_COUNTED)
+        .alias("recent")
     )
-    sessions = Counter[tuple[str, ...]]()
-    steps = 0
-    for row in recent:
-        sessions[row.service_code, row.node, row.status, row.end_reason or ""] += 1
-        steps += row.turn + 1
+    places = ["service_code", "node", "status", "end_reason"]
+    sessions = _grouped(recent, places, fn.COUNT(recent.c.turn), fn.SUM(recent.c.turn + 1))
+    steps = int(sum(each[-1] for each in sessions))
     yield Measure("ussd_steps_recent", "Steps of the sessions begun in the last 15 minutes.", steps)
-    for (code, node, status, reason), count in sessions.most_common(_MOST_PLACES):
+    sessions.sort(key=lambda group: group[-2], reverse=True)
+    for code, node, status, reason, count, _ in sessions[:_MOST_PLACES]:
         yield Measure(
             "ussd_sessions_recent",
             "Sessions begun in the last 15 minutes, by where they are or ended.",
             count,
-            {"code": code, "node": node, "status": status, "end_reason": reason},
+            {"code": code, "node": node, "status": status, "end_reason": reason or ""},
         )
+
+
+def _grouped(rows: Any, columns: Sequence[str], *sums: Any) -> list[tuple[Any, ...]]:
+    """Group the rows of a query, which has an alias, by columns in their order; each group ends with its `sums`."""
+    # Not `rows.c`, which has no column named `node`.
+    groups = [Column(rows, name) for name in columns]
+    return list(rows.model.select(*groups, *sums).from_(rows).group_by(*groups).order_by(*groups).tuples())
 
 
 def _count(table: Any, which: Any) -> int:
@@ -209,10 +218,6 @@ def _count(table: Any, which: Any) -> int:
 def _overdue(table: Any, which: Any, now: datetime) -> float:
     """How many seconds ago the first of the rows was due."""
     return _since(table.select(fn.MIN(table.due_at)).where(which).scalar(), now)
-
-
-def _age(seconds: float) -> str:
-    return next((name for limit, name in _AGES if seconds < limit), "ever")
 
 
 def _since(moment: datetime | None, now: datetime) -> float:
