@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
-import gevent
 import pytest
 from gevent.socket import socketpair
 from gunicorn import util
@@ -64,21 +63,6 @@ def test_a_short_response_is_sent_in_one_piece_and_a_long_one_while_it_is_made()
         theirs.recv(1)
     connection.send_response()
     assert (theirs.recv(100), connection.is_idle) == (b"end", True)
-    theirs.close()
-    connection.close()
-
-
-def test_a_body_that_is_there_already_lets_others_run_between_its_parts() -> None:
-    ran: list[int] = []
-    ours, theirs = socketpair()
-    connection = ClientConnection(ours)
-    connection.begin_request()
-    theirs.sendall(b"a" * 100)
-    other = gevent.spawn(lambda: [(ran.append(len(ran)), gevent.sleep(0)) for _ in range(100)])
-    for part in range(10):
-        assert connection.recv(10) == b"a" * 10
-        assert len(ran) > part
-    other.kill()
     theirs.close()
     connection.close()
 
