@@ -106,7 +106,7 @@ def _play_management_refusals(player: Player, login: dict[str, str], missing: st
     player.manage("DELETE", f"/api-keys/{missing}")
     player.manage("GET", f"/payouts/{missing}")
     player.send("POST", "/api/clients/login", login | {"password": "a wrong password"})
-    for is_required in (1, None):
+    for is_required in (1, 0):
         with closing(sqlite3.connect(player.service.folder / "ussd.db")) as database, database:
             database.execute("UPDATE clients SET requires_second_factor = ?", (is_required,))
         if is_required:

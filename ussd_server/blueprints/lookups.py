@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.lookups import GetHistoryQuery, GetSubscriberQuery, SearchQuery
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
-from ussd_server.context import RequestContext
+from ussd_server.context import SEND, RequestContext
 from ussd_server.services.providers.messages import ProviderList, Subscriber
 from ussd_server.services.search.messages import Search, SearchReply
 from ussd_server.services.subscribers.messages import GetHistory, History, PinReset, ResetPin
@@ -55,12 +55,15 @@ def get_subscriber_history(request: GetHistory, context: RequestContext) -> Hist
 @providers.call(
     "DELETE",
     "/api/subscribers/<phone_number>/pin",
-    needs="ussd:write",
+    needs=SEND,
     refuses=(Code.INVALID_PHONE_NUMBER,),
     message="PIN reset",
 )
 def reset_pin(phone_number: str, context: RequestContext) -> PinReset:
-    """Remove the PIN that a subscriber has in your menus, with its lock. The subscriber may choose another."""
+    """Remove the PIN that a subscriber has in your menus, with its lock. The subscriber may choose another.
+
+    A PIN guards money: this needs the right to send it.
+    """
     _require_phone_number(phone_number)
     return services().subscriber_pins.reset(ResetPin(phone_number), context)
 

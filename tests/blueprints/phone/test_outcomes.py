@@ -18,7 +18,7 @@ from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.services.menus.messages import AssignCode, BindCode
-from ussd_server.services.ussd.messages import BeginSession
+from ussd_server.services.ussd.messages import BeginSession, EnterText
 
 SUCCEEDED = "Your payment of UGX 5,000 to ACME succeeded.\n0 Menu"
 MENU = "Welcome to ACME"
@@ -69,22 +69,20 @@ def test_an_outcome_is_gone_after_an_hour(services: Services, clock: MovableCloc
 
 
 def test_another_code_of_the_menu_does_not_show_it_and_each_payment_has_its_own(
-    services: Services, clock: MovableClock, web: FlaskClient
+    services: Services, clock: MovableClock
 ) -> None:
     shop = Shop(services)
     services.channels.assign_code(AssignCode("*777#", shop.client_id), OPERATOR)
     services.menus.bind_code(BindCode("*777#", "shop"), shop.call)
 
-    def dial(code: str) -> str:
-        request = BeginSession("+256770000000", code, text="")
-        return services.api_sessions.begin(request, shop.call).message
+    def dial(code: str, *entries: str) -> str:
+        session = services.api_sessions.begin(BeginSession("+256770000000", code, text=""), shop.call)
+        for entry in entries:
+            session = services.api_sessions.enter(EnterText(session.session_id, entry), shop.call)
+        return session.message
 
     for _ in range(2):
-        phone = phone_of("hubtel", shop, web)
-        phone.session = f"call-{UssdSession.select().count()}"
-        phone.dial()
-        for entry in ("1", "5000", "1"):
-            phone.type(entry)
+        dial(CODE, "1", "5000", "1")
     work(services, clock, 1)
     assert dial("*777#").startswith(MENU)
     assert [dial(CODE), dial(CODE)] == [SUCCEEDED, SUCCEEDED]

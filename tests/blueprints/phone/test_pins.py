@@ -16,7 +16,7 @@ def test_a_key_resets_a_pin(services: Services, web: FlaskClient) -> None:
     client = ExampleClient(services)
     tried = PinTry(client.id, NUMBER, "step")
     services.subscriber_pins.answer(PinAction("pin", "new", "choose", 3, "2580"), tried)
-    for scope, status in (("ussd:read", 403), ("ussd:write", 200)):
+    for scope, status in (("ussd:*", 403), ("transactions:write", 403), ("transactions:send", 200)):
         key = client.create_key(scope)
         headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
         reply = web.delete(f"/api/subscribers/{NUMBER}/pin", headers=headers)

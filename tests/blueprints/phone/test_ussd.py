@@ -244,9 +244,14 @@ def test_an_expired_session_is_ended_once_and_its_client_gets_an_event(
     assert program.get(paths[1]).json["data"]["end_reason"] == "too_long"
 
 
-def test_a_clients_menu_may_do_what_the_client_may(services: Services, web: FlaskClient, shop: Shop) -> None:
-    writer = Program(services, web, "ussd:write", client_id=shop.client_id)
+@pytest.mark.parametrize(
+    ("scopes", "may_collect"), [(("ussd:write",), False), (("ussd:write", "transactions:write"), True)]
+)
+def test_a_menu_does_in_the_conversation_of_a_key_what_the_key_may(
+    services: Services, web: FlaskClient, shop: Shop, scopes: tuple[str, ...], may_collect: bool
+) -> None:
+    writer = Program(services, web, *scopes, client_id=shop.client_id)
     path = begin(writer)
     enter(writer, path, "1")
     enter(writer, path, "5000")
-    assert enter(writer, path, "1").json["data"]["transaction_id"]
+    assert (enter(writer, path, "1").json["data"]["transaction_id"] is not None) is may_collect

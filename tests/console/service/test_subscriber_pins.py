@@ -12,18 +12,20 @@ from ussd_server.services.subscribers.pins import PinTry
 NUMBER = "+256772123456"
 
 
-def test_who_may_write_ussd_resets_a_pin_on_the_subscribers_page(
+def test_who_may_send_money_resets_a_pin_on_the_subscribers_page(
     visit: Visit, services: Services, example_client: ExampleClient
 ) -> None:
     path = f"/subscribers/{NUMBER}"
     assert "PIN" not in visit("developer").get(path).text
     tried = PinTry(example_client.id, NUMBER, "step")
     services.subscriber_pins.answer(PinAction("pin", "new", "choose", 3, "2580"), tried)
-    viewer = visit("viewer")
-    assert "This number has a PIN in your menus." in viewer.get(path).text
-    assert "Reset the PIN" not in viewer.get(path).text
-    developer = visit("developer")
-    assert "Reset the PIN" in developer.get(path).text
-    assert developer.post(f"{path}/pin").status_code == 303
-    assert "The PIN is removed." in developer.get(path).text
+    for role in ("viewer", "developer"):
+        visitor = visit(role)
+        assert "This number has a PIN in your menus." in visitor.get(path).text
+        assert "Reset the PIN" not in visitor.get(path).text
+        assert visitor.post(f"{path}/pin").status_code == 403
+    admin = visit("admin")
+    assert "Reset the PIN" in admin.get(path).text
+    assert admin.post(f"{path}/pin").status_code == 303
+    assert "The PIN is removed." in admin.get(path).text
     assert SubscriberPin.get().pin_sealed is None

@@ -178,8 +178,8 @@ def test_a_reset_ends_the_lock_and_lets_the_subscriber_choose_again(services: Se
         judge(services, shop, "old", WRONG)
     assert "locked" in GatewayPhone(shop).enters("8")
     assert services.subscriber_pins.state(NUMBER, shop.call).locked_until is not None
-    with pytest.raises(ServiceError, match="does not have the scope ussd:write"):
-        services.subscriber_pins.reset(ResetPin(NUMBER), client_call(shop.client_id, frozenset({"ussd:read"})))
+    with pytest.raises(ServiceError, match="does not have the scope transactions:send"):
+        services.subscriber_pins.reset(ResetPin(NUMBER), client_call(shop.client_id, frozenset({"ussd:*"})))
     assert services.subscriber_pins.reset(ResetPin(NUMBER), shop.call).had_pin
     assert not services.subscriber_pins.reset(ResetPin(NUMBER), shop.call).had_pin
     assert AuditEvent.select().where(AuditEvent.action == "subscriber.pin_reset").count() == 1

@@ -22,7 +22,7 @@ class WayOut(Enum):
 
     PAYMENT = ("payment", SEND)
     REFUND = ("refund", SEND)
-    MENU = ("menu", None)  # the publisher of the menu must hold it
+    MENU = ("menu", SEND)  # a key in whose conversation the menu pays, and the publisher of the menu
     PAYOUT = ("payout", APPROVE)
     DATED_PAYOUT = ("dated payout", APPROVE)
     OPERATOR_REFUND = ("refund by operators", None)

@@ -111,7 +111,6 @@ class SendingGate:
         way = _way_of(row)
         verb = "approved the payout" if way is WayOut.PAYOUT else "requested the payment"
         sender = _sender(row.client_id, row.key_id, row.user_id, kampala_day(row.created_at))
-        # The key of a session of the API needs no right to send: the menu's publisher has it.
         fault = sender.fault(way.needs, self._clock.now(), verb)
         if fault is None and sender.key is not None and sender.key.is_over_limit and _is_over_limit(row, sender.key):
             fault = f"The daily limit of the API key that {verb} was lowered"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ussd_server.context import RequestContext
+from ussd_server.context import SEND, RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.menus.engine.actions import ActionOutcome, Failed, PinAction, PinChecked, PinVerdict
@@ -67,8 +67,11 @@ class SubscriberPins:
         return PinState(row.pin_sealed is not None, row.locked_until if is_locked else None)
 
     def reset(self, request: ResetPin, context: RequestContext) -> PinReset:
-        """Remove a PIN with its lock; the subscriber may choose another. INVALID_PHONE_NUMBER for what is none."""
-        context.require("ussd:write")
+        """Remove a PIN with its lock; the subscriber may choose another. INVALID_PHONE_NUMBER for what is none.
+
+        It needs the right to send money, because a PIN guards money.
+        """
+        context.require(SEND)
         number = subscriber_number(request.phone_number)
         now = self._clock.now()
         with unit_of_work():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, MenuVersion
-from ussd_server.services.transactions.messages import MadeBy, MakerKind, Origin, TransactionType
+from ussd_server.services.transactions.messages import MadeBy, MakerKind, Origin, TransactionType, ViaMenu
 
 _BY_OPERATORS = (TransactionType.DEPOSIT, TransactionType.SETTLEMENT)
 _UNKNOWN: Mapping[str, MadeBy] = MappingProxyType({})
@@ -27,7 +28,7 @@ def makers_of(rows: Sequence[Transaction]) -> dict[str, MadeBy]:
     payouts = _payouts_of({row.payout_id for row in rows if row.payout_id})
     made = {row.created_by for row in payouts}
     # Of a row of a payout, the key and the person of the transaction are those that approved.
-    called = [row for row in rows if not row.payout_id and not row.menu_id]
+    called = [row for row in rows if not row.payout_id]
     makers = (
         _keys_of({row.key_id for row in called if row.key_id} | made)
         | _people_of({row.user_id for row in called if row.user_id} | made)
@@ -46,7 +47,8 @@ def maker_of(row: Transaction, makers: Mapping[str, MadeBy] = _UNKNOWN) -> MadeB
     if row.operator is not None or row.type in _BY_OPERATORS or _is_older_refund_by_operators(row):
         return MadeBy(MakerKind.OPERATOR, None, row.operator)
     if row.menu_id is not None or row.session_id is not None:
-        return makers.get(f"{row.menu_id}/{row.menu_version}") or MadeBy(MakerKind.MENU, None, None)
+        menu = makers.get(f"{row.menu_id}/{row.menu_version}") or MadeBy(MakerKind.MENU, None, None)
+        return menu if row.key_id is None else replace(_caller(row.key_id, None, makers), via_menu=via(menu))
     if row.payout_id is not None:
         return makers.get(row.payout_id) or MadeBy(MakerKind.KEY, None, None)
     return _caller(row.key_id, row.user_id, makers)
@@ -60,6 +62,11 @@ def maker_of_payout(row: Payout, makers: Mapping[str, MadeBy] | None = None) -> 
         makers = _keys_of({row.created_by}) | _people_of({row.created_by})
     # A key that was deleted has no row; people are kept.
     return _caller(row.created_by, None, makers)
+
+
+def via(menu: MadeBy | None) -> ViaMenu | None:
+    """The menu in which a key made a payment."""
+    return None if menu is None else ViaMenu(menu.id, menu.name)
 
 
 def _caller(key_id: str | None, user_id: str | None, makers: Mapping[str, MadeBy]) -> MadeBy:

@@ -78,6 +78,12 @@ _Purpose = Annotated[str, one_of("amount", "fee", "amount_reserved", "fee_reserv
 
 
 @dataclass(frozen=True, slots=True)
+class ViaMenu:
+    id: Annotated[str | None, "The id of the menu."]
+    title: Annotated[str | None, "Its title; null where it has none."]
+
+
+@dataclass(frozen=True, slots=True)
 class MadeBy:
     kind: Annotated[MakerKind, "`key`, `person`, `menu`, `payer` or `operator`."]
     id: Annotated[str | None, "The id of the API key, the person or the menu; null for payers and operators."]
@@ -86,6 +92,9 @@ class MadeBy:
         "The name of the key, a person's e-mail address, the menu's title, the payer's provider or the operator's "
         "name; null where it has none.",
     ]
+    via_menu: Annotated[
+        ViaMenu | None, "The menu in which a key made the payment, by a conversation that it led; null otherwise."
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

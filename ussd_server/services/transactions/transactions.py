@@ -23,6 +23,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import view_with_history, views_of
+from ussd_server.services.transactions.makers import via
 from ussd_server.services.transactions.messages import (
     DESCRIPTION,
     MAIN_ACCOUNT,
@@ -285,17 +286,15 @@ def find_any(id_or_reference: str, client_id: str | None = None, *, locked: bool
 def _is_made_by_key(key_id: str, client_id: str) -> Any:
     """The condition that a key made a transaction, or the payout that it belongs to."""
     payouts = Payout.select(Payout.id).where(Payout.client_id == client_id, Payout.created_by == key_id)
-    is_of_call = Transaction.payout_id.is_null() & Transaction.menu_id.is_null()
-    return ((Transaction.key_id == key_id) & is_of_call) | Transaction.payout_id.in_(payouts)
+    return ((Transaction.key_id == key_id) & Transaction.payout_id.is_null()) | Transaction.payout_id.in_(payouts)
 
 
 def known_maker(menu: PayingMenu | None, context: RequestContext) -> MadeBy | None:
-    """The menu or the key that makes a payment, as the call knows it already; None for a person."""
-    if menu is not None:
-        return MadeBy(MakerKind.MENU, menu.name, menu.title or None)
+    """The key or the menu that makes a payment, as the call knows it already; None for a person."""
+    of_menu = None if menu is None else MadeBy(MakerKind.MENU, menu.name, menu.title or None)
     if context.caller.key_id is not None:
-        return MadeBy(MakerKind.KEY, context.caller.key_id, context.caller.key_name)
-    return None
+        return MadeBy(MakerKind.KEY, context.caller.key_id, context.caller.key_name, via(of_menu))
+    return of_menu
 
 
 def _refuse_contradictions(request: CreateTransaction) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import time
 from dataclasses import dataclass, field
 
-from ussd_server.context import RequestContext
+from ussd_server.context import SEND, RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.menus.engine import actions
@@ -48,9 +48,10 @@ _UNCERTAIN = (Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE, Code.IDEMPOTENCY_KE
 class ActionContext:
     """The step that actions run for, and what they did.
 
-    `context` acts for the menu's client, and `menu` is its version. `conversation` are the names of the conversation
-    that outlast our records. `ends_at`, in seconds of the monotonic clock, is the deadline of all actions of the step,
-    because gateways drop slow steps. `is_unsure` while it is unknown whether a payment was created.
+    `context` is the call that brought the step: its rights bound what the menu does. `menu` is the menu's version.
+    `conversation` are the names of the conversation that outlast our records. `ends_at`, in seconds of the monotonic
+    clock, is the deadline of all actions of the step, because gateways drop slow steps. `is_unsure` while it is unknown
+    whether a payment was created.
     """
 
     context: RequestContext
@@ -92,6 +93,10 @@ class Actions:
 
     def run(self, action: actions.MenuAction, action_context: ActionContext) -> actions.ActionOutcome:
         """Run an action and return its outcome, also when a provider or a client's server fails."""
+        needs = _scope_for(action)
+        if needs is not None and not action_context.context.may(needs):
+            is_pin = isinstance(action, actions.PinAction)
+            return actions.PinChecked(actions.PinVerdict.LOCKED) if is_pin else actions.Failed()
         match action:
             case actions.PayAction():
                 return self._pay(action, action_context)
@@ -137,7 +142,8 @@ class Actions:
             if error.code in _UNCERTAIN:
                 return actions.Failed()
             action_context.may_have_paid, action_context.is_unsure = had_paid, False
-            if error.code is Code.INSUFFICIENT_SCOPE:
+            lacks_right = error.code is Code.INSUFFICIENT_SCOPE
+            if lacks_right and request.type != TransactionType.COLLECTION and action_context.context.may(SEND):
                 self._report_revoked(action_context)
             return actions.Paid(accepted=False)
         action_context.is_unsure = False
@@ -199,6 +205,24 @@ class Actions:
             text=action.text,
         )
         return actions.HandedOver(*self._client_server.hand_over(action.url, action.protocol, step, signature, seconds))
+
+
+def _scope_for(action: actions.MenuAction) -> str | None:
+    """The scope that a key needs to have an action run in its conversation, as for the same act by the API.
+
+    None where none is needed, and for payments, which the gate refuses. A PIN guards money, so that choosing one needs
+    the right to send.
+    """
+    match action:
+        case actions.BalanceAction():
+            return "balance:read"
+        case actions.LookupNameAction():
+            return "transactions:read"
+        case actions.SmsAction():
+            return "messages:write"
+        case actions.PinAction(mode="choose" | "change"):
+            return SEND
+    return None
 
 
 def _refused(action_context: ActionContext) -> actions.ActionOutcome:

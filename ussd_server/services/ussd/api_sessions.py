@@ -40,12 +40,13 @@ class UssdService:
     def begin(self, request: BeginSession, context: RequestContext) -> SessionView:
         """Dial a code; returns the session with its first screen.
 
+        The menu acts within the rights of the calling key, at this step and at each later one.
         Raises INVALID_REQUEST when the code is not the client's or has no menu yet.
         """
         context.require("ussd:write")
         step_input = self._sessions.received(request.text)
         now = step_input.received_at
-        target = find_target(request.service_code, context.client_id, request.phone_number, now)
+        target = find_target(request.service_code, context.client_id, request.phone_number, now, is_phone=False)
         if target is None:
             raise ServiceError(Code.INVALID_REQUEST, "service_code: Not one of this client's codes with a menu.")
         dial = DialRequest(
@@ -54,9 +55,8 @@ class UssdService:
             network=request.network,
             target=target,
             input=step_input,
-            request_id=context.request_id,
+            context=context,
             entries=dialled_entries(request.text),
-            key_id=context.caller.key_id,
         )
         row = self._conversations.begin(dial)
         if row is None:
@@ -85,7 +85,7 @@ class UssdService:
                 continue
             if self._is_repeat(row, known_turn, request):
                 return view_of(row)
-            action_context = self._conversations.action_context(row, context.request_id)
+            action_context = self._conversations.action_context(row, context)
             answered = self._conversations.enter(row, request.text, step_input, action_context)
             if answered is not None:
                 return view_of(answered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.context import RequestContext
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.engine.engine import enter, finish, start
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts, Turn
@@ -27,7 +27,7 @@ _CUT_OFF = (SessionStatus.ACTIVE, *DROPPED_OFF)
 
 @unchanging
 class DialRequest:
-    """A dialled code, where it leads, and the API key or the channel that it came by.
+    """A dialled code, where it leads, and the call that it came by: an API key's, or a channel's.
 
     `from_start` resumes nothing. `previous_id` is the session before it under the same gateway session id, if any.
     """
@@ -37,12 +37,10 @@ class DialRequest:
     network: str
     target: CodeTarget
     input: StepInput
-    request_id: str
+    context: RequestContext
     entries: tuple[str, ...] = ()
     display: DisplayOptions = STANDARD
     from_start: bool = False
-    key_id: str | None = None
-    channel_id: str | None = None
     provider_session_id: str | None = None
     previous_id: str | None = None
 
@@ -70,7 +68,7 @@ class Conversations:
         row.node, row.language = turn.state.node, turn.state.language
         if not self._sessions.insert_claimed(row):
             return None
-        return self._finish(row, turn, dial.input, self.action_context(row, dial.request_id), dial.display)
+        return self._finish(row, turn, dial.input, self.action_context(row, dial.context), dial.display)
 
     def _new_row(self, dial: DialRequest) -> UssdSession:
         return self._sessions.new_row(
@@ -78,8 +76,8 @@ class Conversations:
             client_id=dial.target.client_id,
             menu_id=dial.target.menu_id,
             menu_version=dial.target.menu_version,
-            key_id=dial.key_id,
-            channel_id=dial.channel_id,
+            key_id=dial.context.caller.key_id,
+            channel_id=dial.context.caller.channel_id,
             provider_session_id=dial.provider_session_id,
             phone_number=dial.phone_number,
             service_code=dial.service_code,
@@ -115,7 +113,8 @@ class Conversations:
     def _last(self, row: UssdSession, last_id: str | None) -> UssdSession | None:
         """The last session of this phone with this menu; None without one, and when a client program holds it.
 
-        A session that may be resumed is ended first, so that it answers no late entry.
+        Phones resume what phones entered, and programs what programs did. A session that may be resumed is ended first,
+        so that it answers no late entry.
         """
         if last_id is None:
             return None
@@ -123,7 +122,9 @@ class Conversations:
             last = UssdSession.get_by_id(last_id)
             if (last.menu_id, last.service_code) != (row.menu_id, row.service_code):
                 return None
-            if last.status == SessionStatus.ACTIVE and None in (last.channel_id, row.channel_id):
+            if (last.channel_id is None) is not (row.channel_id is None):
+                return None
+            if last.status == SessionStatus.ACTIVE and row.channel_id is None:
                 return None
             if not self._sessions.is_claimed(last):
                 may_resume = document_of(row).resume != "off" and _is_resumable(last)
@@ -157,14 +158,11 @@ class Conversations:
         document = published_document(row.menu_id, row.menu_version)
         return enter(document, self._sessions.state_of(row), entry, display)
 
-    def action_context(self, row: UssdSession, request_id: str) -> ActionContext:
-        """Return the context for the actions of a step. A menu acts for its client, with all the client's rights."""
+    def action_context(self, row: UssdSession, context: RequestContext) -> ActionContext:
+        """Return the context for the actions of a step. Each acts with the rights of the call that brought the step."""
         document = document_of(row)
-        caller = Caller(
-            CallerKind.GATEWAY, client_id=row.client_id, grants=None, channel_id=row.channel_id, key_id=row.key_id
-        )
         return ActionContext(
-            RequestContext(caller, request_id),
+            context,
             PayingMenu(row.menu_id, row.menu_version, document.id, document.title),
             facts_of(row, self._provider_states),
             _conversation(row),
@@ -203,7 +201,7 @@ class Conversations:
 
     def _started(self, row: UssdSession, dial: DialRequest) -> Turn:
         document, language = document_of(row), dial.target.language
-        values = _given_values(document, row)
+        values = _given_values(document, row, dial.context)
         return start(document, self._facts(row), language, values=values, entries=dial.entries, channel=dial.display)
 
     def _announced(
@@ -224,7 +222,7 @@ class Conversations:
             outcome,
             amount_cents,
             kind=kind,
-            values=_given_values(document, row),
+            values=_given_values(document, row, dial.context),
             channel=dial.display,
         )
 
@@ -262,10 +260,13 @@ def _conversation(row: UssdSession) -> tuple[str, ...]:
     return (row.channel_id, row.provider_session_id, row.phone_number)
 
 
-def _given_values(document: Document, row: UssdSession) -> dict[str, Any]:
-    """The given variables of a menu: `statement`, the subscriber's latest payments, newest first."""
+def _given_values(document: Document, row: UssdSession, context: RequestContext) -> dict[str, Any]:
+    """The given variables of a menu: `statement`, the subscriber's latest payments, newest first.
+
+    Empty for a key that may not read payments.
+    """
     declared = document.variables.get("statement")
-    if declared is None or not declared.given:
+    if declared is None or not declared.given or not context.may("transactions:read"):
         return {}
     is_theirs = (Transaction.phone_number == row.phone_number) | (Transaction.to_phone_number == row.phone_number)
     of_client = Transaction.client_id == row.client_id

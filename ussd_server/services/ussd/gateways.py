@@ -206,7 +206,7 @@ class GatewayService:
             case Repeat(turn=turn) if row is not None:
                 return _screen_of(row.turns[turn])
             case Entry(text=text) if row is not None:
-                context = self._conversations.action_context(row, phone_step.request_id)
+                context = self._conversations.action_context(row, phone_step.call_for(row.client_id))
                 phone_step.action_context = context
                 row = self._conversations.enter(row, text, phone_step.input, context, phone_step.channel.display)
             case Start() | Restart() if phone_step.has_paid:
@@ -226,7 +226,7 @@ class GatewayService:
     ) -> UssdSession | None:
         """Begin a session and end the previous one under the same session id; None when another step was faster."""
         step, channel, code, now = phone_step.step, phone_step.channel, phone_step.code, phone_step.input.received_at
-        target = phone_step.target or find_target(code, channel.client_id, step.phone_number, now)
+        target = phone_step.target or find_target(code, channel.client_id, step.phone_number, now, is_phone=True)
         if target is None or not self._may_begin(phone_step):
             raise NoScreenError
         if (
@@ -241,11 +241,10 @@ class GatewayService:
             network=step.network,
             target=target,
             input=phone_step.input,
-            request_id=phone_step.request_id,
+            context=phone_step.call_for(target.client_id),
             entries=entries,
             display=channel.display,
             from_start=from_start,
-            channel_id=channel.channel_id,
             provider_session_id=step.provider_session_id,
             previous_id=None if previous is None else previous.id,
         )

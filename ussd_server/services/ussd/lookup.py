@@ -34,7 +34,8 @@ OUTCOME_WORDS = {
 class CodeTarget:
     """Where a dialled code leads: its client and the menu version for new sessions.
 
-    `language` is the one that the subscriber chose last, `last_session_id` a session that may be resumed.
+    `language` is the one that the subscriber chose last, `last_session_id` a session that may be resumed: a phone's for
+    a phone, a program's for a program.
     `may_have_outcome`: the subscriber has lately paid in a session.
     """
 
@@ -84,9 +85,16 @@ def find_dial(
     return SessionLookup(None, is_open, client_is_active=False, target=target)
 
 
-def find_target(code: str, client_id: str | None, phone_number: str, now: datetime) -> CodeTarget | None:
-    """Return where a code of a client, or of any client for None, leads; None without a menu or an active client."""
-    row = _TARGET.first(ServiceCode, dialled_code=code, phone_number=phone_number, **_since(now))
+def find_target(
+    code: str, client_id: str | None, phone_number: str, now: datetime, *, is_phone: bool
+) -> CodeTarget | None:
+    """Return where a code of a client, or of any client for None, leads; None without a menu or an active client.
+
+    `is_phone`: a phone dials it, by a channel; else a client's program, by the API.
+    """
+    row = (_TARGET_OF_PHONE if is_phone else _TARGET_OF_PROGRAM).first(
+        ServiceCode, dialled_code=code, phone_number=phone_number, **_since(now)
+    )
     return _target_of(row, client_id)
 
 
@@ -128,8 +136,13 @@ def _select_dial() -> Any:
     return _with_target(
         Channel.select(Channel.is_active.alias("channel_is_active"), session.alias("dialled_session_id"))
         .join(ServiceCode, JOIN.LEFT_OUTER, on=_IS_DIALLED)
-        .where(_IS_CHANNEL)
+        .where(_IS_CHANNEL),
+        is_phone=True,
     )
+
+
+def _select_code() -> Any:
+    return ServiceCode.select(ServiceCode.code).where(_IS_DIALLED)
 
 
 def _is_of_step(channel_id: Any) -> Any:
@@ -140,12 +153,16 @@ def _is_of_step(channel_id: Any) -> Any:
     )
 
 
-def _with_target(rows: Any) -> Any:
+def _with_target(rows: Any, *, is_phone: bool) -> Any:
     """Add the columns of a target to a query that has joined the service code, or none."""
     owner, last = Client.alias("owner"), UssdSession.alias("last")
     newest = (
         last.select(last.id, last.turn, last.last_seen_at, last.working_token)
-        .where(last.client_id == owner.id, last.phone_number == param(UssdSession.phone_number, "phone_number"))
+        .where(
+            last.client_id == owner.id,
+            last.phone_number == param(UssdSession.phone_number, "phone_number"),
+            last.channel_id.is_null(not is_phone),
+        )
         .order_by(last.id.desc())
         .limit(1)
         .alias("newest")
@@ -160,6 +177,7 @@ def _with_target(rows: Any) -> Any:
             paying.client_id == owner.id,
             paying.phone_number == param(UssdSession.phone_number, "phone_number"),
             paying.id >= param(UssdSession.id, "paid_since"),
+            paying.channel_id.is_null(not is_phone),
             paying.transaction_id.is_null(False) | paying.working_token.is_null(False),
         )
         .limit(1)
@@ -188,7 +206,8 @@ _IS_CHANNEL = Channel.id == param(Channel.id, "channel_id")
 _IS_DIALLED = ServiceCode.code == param(ServiceCode.code, "dialled_code")
 _SESSION = CompiledQuery(_select_session)
 _DIAL = CompiledQuery(_select_dial)
-_TARGET = CompiledQuery(lambda: _with_target(ServiceCode.select(ServiceCode.code).where(_IS_DIALLED)))
+_TARGET_OF_PHONE = CompiledQuery(lambda: _with_target(_select_code(), is_phone=True))
+_TARGET_OF_PROGRAM = CompiledQuery(lambda: _with_target(_select_code(), is_phone=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +228,10 @@ def oldest_session_id(now: datetime) -> str:
 
 
 def find_waiting(row: UssdSession, now: datetime) -> WaitingOutcome | None:
-    """Return the oldest outcome that waits for a dial of the code of `row` by its phone; None while it is pending."""
+    """Return the oldest outcome that waits for a dial of the code of `row` by its phone; None while it is pending.
+
+    What a phone paid is shown to the phone, what a program paid to the program.
+    """
     was_shown = ShownOutcome.select(ShownOutcome.transaction_id).where(ShownOutcome.transaction_id == Transaction.id)
     payment: Any = (
         Transaction.select(
@@ -224,6 +246,7 @@ def find_waiting(row: UssdSession, now: datetime) -> WaitingOutcome | None:
         .where(
             UssdSession.client_id == row.client_id,
             UssdSession.phone_number == row.phone_number,
+            UssdSession.channel_id.is_null(row.channel_id is None),
             UssdSession.id >= oldest_session_id(now),
             UssdSession.service_code == row.service_code,
             UssdSession.last_seen_at >= now - WAITS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdStep
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.phrases import phrase
@@ -61,6 +62,11 @@ class PhoneStep:
     may_have_paid: bool = False
     target: CodeTarget | None = None
     action_context: ActionContext | None = None
+
+    def call_for(self, client_id: str) -> RequestContext:
+        """Return the step as a call of its channel for a client: a subscriber has all that the client's menus offer."""
+        caller = Caller(CallerKind.GATEWAY, client_id=client_id, grants=None, channel_id=self.channel.channel_id)
+        return RequestContext(caller, self.request_id)
 
     def error_screen(self) -> GatewayScreen:
         """Return a last screen. It never says that a payment failed when one may have been created."""

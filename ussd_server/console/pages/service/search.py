@@ -16,7 +16,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
-from ussd_server.context import RequestContext
+from ussd_server.context import SEND, RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.search.messages import KINDS, SHORTEST_PART, Search, SearchHit, SearchRecent, SearchReply
 from ussd_server.services.subscribers.messages import GetHistory, ResetPin
@@ -58,11 +58,11 @@ def show_subscriber(context: RequestContext, phone_number: str) -> str:
         history=history,
         phone_number=phone_number,
         pin=pin,
-        may_reset=context.may("ussd:write"),
+        may_reset=context.may(SEND),
     )
 
 
-@console.page("POST", "/subscribers/<phone_number>/pin", needs="ussd:write")
+@console.page("POST", "/subscribers/<phone_number>/pin", needs=SEND)
 def reset_pin(context: RequestContext, phone_number: str) -> Any:
     """Remove the PIN that a subscriber has in the client's menus."""
     services().subscriber_pins.reset(ResetPin(phone_number), context)
