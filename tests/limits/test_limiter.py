@@ -101,18 +101,6 @@ def test_a_window_is_free_again_the_very_microsecond_it_ends() -> None:
         assert accepted(hits(limiter, 100)) == 99
 
 
-def test_a_window_counts_what_came_after_its_start_and_nothing_older() -> None:
-    client: Any = fakeredis.FakeRedis()
-    limiter = limiter_on(SlidingWindowStorage("redis://fake", client=client))
-    with time_machine.travel(datetime(2026, 11, 20, 8, tzinfo=UTC), tick=False) as clock:
-        for _ in range(7):
-            limiter.hit("data-key", "key-1")
-            clock.shift(timedelta(seconds=15))
-        minute, hour = limiter.peek("data-key", "key-1").windows
-    assert (minute.remaining, minute.reset_seconds) == (97, 15)
-    assert (hour.remaining, hour.reset_seconds) == (993, 3600 - 105)
-
-
 def test_a_refused_call_uses_up_nothing(storage: SlidingWindowStorage) -> None:
     limiter = limiter_on(storage)
     hits(limiter, 100)
@@ -121,21 +109,6 @@ def test_a_refused_call_uses_up_nothing(storage: SlidingWindowStorage) -> None:
     before = client.lrange(key, 0, -1)
     assert accepted(hits(limiter, 300)) == 0
     assert client.lrange(key, 0, -1) == before
-
-
-def test_a_call_after_retry_after_is_accepted_and_an_earlier_one_is_not(
-    storage: SlidingWindowStorage, let_pass: LetPass
-) -> None:
-    limiter = limiter_on(storage)
-    hits(limiter, 60)
-    let_pass(storage, 20.1)
-    hits(limiter, 40)
-    wait_seconds = limiter.hit("data-key", "key-1").retry_after_seconds
-    assert 30 <= wait_seconds <= 40
-    let_pass(storage, wait_seconds - 10)
-    assert not limiter.hit("data-key", "key-1").accepted
-    let_pass(storage, 10)
-    assert limiter.hit("data-key", "key-1").accepted
 
 
 def test_peeking_returns_the_next_decision_and_counts_nothing(storage: SlidingWindowStorage) -> None:

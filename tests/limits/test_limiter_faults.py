@@ -20,7 +20,7 @@ from testbed.ports import free_port
 from testbed.valkey import Server
 from tests.support.eventually import eventually
 from ussd_server.limits.limiter import Limiter, Policy, log_change
-from ussd_server.limits.sliding_window import Reading, SlidingWindowStorage, Windows, tightest
+from ussd_server.limits.sliding_window import Proof, Reading, SlidingWindowStorage, Windows, tightest
 
 POLICIES = [
     Policy("data-key", tuple(parse_many("100/minute;1000/hour"))),
@@ -36,9 +36,9 @@ class WatchedStorage(SlidingWindowStorage):
         super().__init__(uri, timeout_seconds=1)
         self.touches: Counter[str] = Counter()
 
-    def acquire(self, name: str, windows: Windows, cost: int = 1, consume: bool = True) -> Reading:
+    def acquire(self, name: str, windows: Windows, consume: bool = True, proof: Proof | None = None) -> Reading:
         self.touches[threading.current_thread().name] += 1
-        return super().acquire(name, windows, cost, consume)
+        return super().acquire(name, windows, consume, proof)
 
 
 class Worker:
