@@ -173,7 +173,7 @@ def test_the_service_sees_the_real_address_whatever_a_caller_says(installed: Ins
 
 def test_what_the_web_process_cannot_read_is_refused_in_the_general_envelope(installed: Installed) -> None:
     (port,) = installed.deployment.web_ports
-    for request in (b"GET / HP/1", b"GET / HTTP/1.1\r\nX: " + b"x" * 9000):
+    for request in (b"GET / HTTP/1.1\r\nX Y: z", b"GET / HTTP/1.1\r\nX: " + b"x" * 9000):
         with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
             connection.sendall(request + b"\r\n\r\n")
             answer = http.client.HTTPResponse(connection)
