@@ -171,6 +171,18 @@ def test_the_service_sees_the_real_address_whatever_a_caller_says(installed: Ins
     assert {event["address"] for event in events if event["action"] == "login.succeeded"} == {"127.0.0.1"}
 
 
+def test_what_the_web_process_cannot_read_is_refused_in_the_general_envelope(installed: Installed) -> None:
+    (port,) = installed.deployment.web_ports
+    for request in (b"GET / HTTP/1.1\r\nX Y: z", b"GET / HTTP/1.1\r\nX: " + b"x" * 9000):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            connection.sendall(request + b"\r\n\r\n")
+            answer = http.client.HTTPResponse(connection)
+            answer.begin()
+            headers = {name.lower(): value for name, value in answer.getheaders()}
+            error = {400: "INVALID_REQUEST", 413: "REQUEST_TOO_LARGE"}[answer.status]
+            assert_refused((answer.status, headers, json.loads(answer.read())), answer.status, error)
+
+
 def test_no_header_changes_the_path_or_the_scheme(installed: Installed) -> None:
     (port,) = installed.deployment.web_ports
     for headers in (

@@ -118,7 +118,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_in_one_sentence() -> None
 
 def test_what_is_not_http_is_refused_in_json(service: Service) -> None:
     for raw, status in (
-        (b"GET / HP/1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX Y: z\r\n\r\n", 400),
         (b"G\xc3\xa9T / HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
         (b"GET /%s HTTP/1.1\r\n\r\n" % (b"a" * 9000), 413),

@@ -44,7 +44,6 @@ threads = _settings.threads
 worker_class = "ussd_server.server.gevent_worker.GeventWebWorker"
 # Each request may open one more file: a connection to a client's server.
 worker_connections = max(threads + 16, min(_MOST_CONNECTIONS, (_files - _OTHER_FILES) // 2))
-backlog = 4096
 
 # A request may wait 25 s for its payment; a stop lets it finish.
 graceful_timeout = 30
