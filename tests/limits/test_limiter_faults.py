@@ -36,9 +36,9 @@ class WatchedStorage(SlidingWindowStorage):
         super().__init__(uri, timeout_seconds=1)
         self.touches: Counter[str] = Counter()
 
-    def acquire(self, name: str, windows: Windows, cost: int = 1, consume: bool = True) -> Reading:
+    def acquire(self, name: str, windows: Windows, consume: bool = True) -> Reading:
         self.touches[threading.current_thread().name] += 1
-        return super().acquire(name, windows, cost, consume)
+        return super().acquire(name, windows, consume)
 
 
 class Worker:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from limits import parse
-from limits.storage import storage_from_string
 
 from ussd_server.limits.limiter import LocalWindows
-from ussd_server.limits.sliding_window import Reading, SlidingWindowRateLimiter, SlidingWindowStorage, Windows
+from ussd_server.limits.sliding_window import Reading, SlidingWindowStorage, Windows
 
 LetPass = Callable[[SlidingWindowStorage, float], None]
 
@@ -74,7 +71,7 @@ def test_the_script_answers_as_the_definition(
         let_pass(storage, microseconds / 1_000_000)
         return microseconds
 
-    storage.reset()
+    storage.clear("example")
     compare(storage, "example", windows, steps, wait)
 
 
@@ -117,39 +114,6 @@ def test_the_log_in_memory_forgets_what_left_the_longest_window() -> None:
         log.acquire("busy", [(5, 1_000_000), (5, 2_000_000)])
         clock_nanoseconds += 1_000_000_000
     assert log.acquire("silent", [(1, 3_600_000_000)])[0] == 0
-
-
-@pytest.mark.parametrize("scheme", ["log+redis", "log+rediss", "log+redis+cluster", "log+redis+sentinel"])
-def test_limits_finds_the_storage_by_its_scheme(scheme: str) -> None:
-    assert isinstance(storage_from_string(f"{scheme}://127.0.0.1:1/name"), SlidingWindowStorage)
-
-
-def test_the_strategy_serves_one_limit_like_any_other_of_its_family(
-    storage: SlidingWindowStorage, let_pass: LetPass
-) -> None:
-    strategy = SlidingWindowRateLimiter(storage)
-    item = parse("5/minute")
-    assert not strategy.hit(item, "someone", cost=6)
-    assert strategy.hit(item, "someone", cost=3)
-    assert strategy.test(item, "someone", cost=2)
-    assert not strategy.hit(item, "someone", cost=3)
-    assert strategy.hit(item, "someone", cost=2)
-    assert not strategy.test(item, "someone")
-    reset_at, remaining = strategy.get_window_stats(item, "someone")
-    assert remaining == 0
-    assert 50 < reset_at - time.time() < 61
-    assert storage.get(item.key_for("someone")) == 5
-    assert 50 < storage.get_expiry(item.key_for("someone")) - time.time() < 61
-    let_pass(storage, 60)
-    assert strategy.test(item, "someone", cost=5)
-    strategy.hit(item, "someone")
-    strategy.clear(item, "someone")
-    assert strategy.get_window_stats(item, "someone").remaining == 5
-
-
-def test_a_bare_counter_is_refused(storage: SlidingWindowStorage) -> None:
-    with pytest.raises(NotImplementedError):
-        storage.incr("someone", 60)
 
 
 @pytest.mark.parametrize(("remaining", "processes", "left"), [(20, 2, 10), (7, 2, 3), (1, 2, 0), (0, 1, 0), (5, 1, 5)])

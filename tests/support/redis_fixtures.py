@@ -70,7 +70,9 @@ def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[[], Slidin
 
     with nullcontext() if request.param == "server" else time_machine.travel(datetime.now(UTC), tick=False):
         yield make
-        make().reset()
+        client: Any = make().client
+        for key in client.scan_iter(match=f"{prefix}:*"):
+            client.delete(key)
         for each in made:
             each.close()
 

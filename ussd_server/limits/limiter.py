@@ -67,7 +67,7 @@ class LocalWindows:
             self._known.pop(next(iter(self._known)), None)
 
     def acquire(self, name: str, windows: Windows, consume: bool = True) -> Reading:
-        """As `SlidingWindowStorage.acquire`, with a cost of one."""
+        """As `SlidingWindowStorage.acquire`."""
         with self._lock:
             now = self._clock() // 1000
             times = self._logs.get(name)
@@ -185,7 +185,7 @@ class Limiter:
         """
         windows, name = self._windows[namespace], _account(namespace, identity)
         try:
-            reading = self.circuit.call(self._storage.acquire, name, windows.shared, 1, consume, proof)
+            reading = self.circuit.call(self._storage.acquire, name, windows.shared, consume, proof)
         except RedisAwayError:
             return None
         if not reading:
@@ -225,7 +225,7 @@ class Limiter:
     def _decide(self, namespace: str, identity: str, *, consume: bool) -> RateLimitDecision:
         windows, name = self._windows[namespace], _account(namespace, identity)
         try:
-            reading = self.circuit.call(self._storage.acquire, name, windows.shared, 1, consume)
+            reading = self.circuit.call(self._storage.acquire, name, windows.shared, consume)
         except RedisAwayError:
             count_unshared_limit()
             reading = windows.accept_times.acquire(name, windows.local, consume)

@@ -1,4 +1,4 @@
-"""Exact sliding windows: a `limits` strategy that checks any number of windows against one list of accept times.
+"""Exact sliding windows: one script checks any number of windows against one list of accept times.
 
 A rate limit decision says whether a call is accepted, and shows the state of its windows.
 """
@@ -6,15 +6,11 @@ A rate limit decision says whether a call is accepted, and shows the state of it
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast
 
 from limits import RateLimitItem
-from limits.storage import Storage
-from limits.strategies import RateLimiter
-from limits.util import WindowStats
 from redis import RedisCluster
 from redis.exceptions import NoScriptError
 
@@ -108,13 +104,13 @@ def _window_name(item: RateLimitItem) -> str:
 
 # KEYS[1] lists when the calls of one identity were accepted, newest first. One list serves all its windows: a window is
 # full while its `limit`-th newest entry is younger than the window. The Redis server's clock is the only clock.
-# ARGV is the cost, 1 to count or 0 to read, the proof's token, and each window's limit and length in microseconds.
+# ARGV is 1 to count or 0 to read, the proof's token, and each window's limit and length in microseconds.
 # KEYS[2], the proof's key if any, must hold the token: otherwise the reply is empty, and nothing is counted.
 # Any other reply is a `Reading`.
 SCRIPT = """
-if KEYS[2] and redis.call('GET', KEYS[2]) ~= ARGV[3] then return {} end
+if KEYS[2] and redis.call('GET', KEYS[2]) ~= ARGV[2] then return {} end
 
-local log, cost, consume = KEYS[1], tonumber(ARGV[1]), ARGV[2] == '1'
+local log, consume = KEYS[1], ARGV[1] == '1'
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
@@ -157,20 +153,19 @@ local function held_since(start, most)
 end
 
 local retry, longest, kept, windows = 0, 0, 0, {}
-for i = 4, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
   local limit, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
   local held, oldest = held_since(now - window, math.min(length, limit))
-  -- The call fits when at most `limit - cost` entries are left: the next older one must leave the window.
-  if held + cost > limit then retry = math.max(retry, accepted_at(limit - cost) + window - now) end
+  -- The call fits when at most `limit - 1` entries are left: the next older one must leave the window.
+  if held >= limit then retry = math.max(retry, accepted_at(limit - 1) + window - now) end
   longest, kept = math.max(longest, window), math.max(kept, held)
   windows[#windows + 1] = {remaining = limit - held, held = held, reset = oldest + window - now}
 end
 
-local taken = (consume and retry == 0) and cost or 0
+local taken = (consume and retry == 0) and 1 or 0
 if taken > 0 then
-  for _ = 2, taken do redis.call('LPUSH', log, string.format('%.0f', now)) end
   redis.call('LPUSH', log, string.format(ahead > 0 and '%.0f:%.0f' or '%.0f', now, ahead))
-  if length > kept then redis.call('LTRIM', log, 0, kept + taken - 1) end
+  if length > kept then redis.call('LTRIM', log, 0, kept) end
   redis.call('PEXPIRE', log, math.ceil(longest / 1000))
 end
 
@@ -189,23 +184,19 @@ return newest
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
-class SlidingWindowStorage(Storage):
+class SlidingWindowStorage:
     """Stores each identity's accept times in one Redis list, which one script call reads and extends."""
-
-    STORAGE_SCHEME = ["log+redis", "log+rediss", "log+unix", "log+redis+cluster", "log+redis+sentinel"]  # noqa: RUF012
 
     def __init__(
         self,
-        uri: str,
-        wrap_exceptions: bool = False,
+        url: str,
         client: RedisClient | None = None,
         timeout_seconds: float | None = None,
         key_prefix: str = "limit",
     ) -> None:
-        """`uri` is an address that `connect` accepts, with or without the `log+` by which `limits` finds this class."""
-        super().__init__(uri, wrap_exceptions=wrap_exceptions)
+        """`url` is an address that `connect` accepts."""
         self.key_prefix = key_prefix
-        self._url = uri.removeprefix("log+")
+        self._url = url
         self._timeout_seconds = timeout_seconds
         self._client = client
         self.pipeline = RedisPipeline(lambda: self.client)
@@ -228,18 +219,16 @@ class SlidingWindowStorage(Storage):
         """The Redis key of an identity; its hash tag keeps the keys of an identity on one cluster node."""
         return f"{self.key_prefix}:{{{name}}}"
 
-    def acquire(
-        self, name: str, windows: Windows, cost: int = 1, consume: bool = True, proof: Proof | None = None
-    ) -> Reading:
-        """Count `cost` calls (1 to the lowest limit) in all `windows` or in none; only read them unless `consume`.
+    def acquire(self, name: str, windows: Windows, consume: bool = True, proof: Proof | None = None) -> Reading:
+        """Count a call in all `windows` or in none; only read them unless `consume`.
 
         With a `proof` that no longer holds, nothing is counted and the reading is empty.
         Raises one of `REDIS_ERRORS`.
         """
         key, run, numbers = self.key(name), None, _numbers(tuple(windows))
-        arguments: tuple[str | int, ...] = (1, key, cost, int(consume), "", *numbers)
+        arguments: tuple[str | int, ...] = (1, key, int(consume), "", *numbers)
         if proof is not None:
-            arguments = (2, key, proof.key, cost, int(consume), proof.token, *numbers)
+            arguments = (2, key, proof.key, int(consume), proof.token, *numbers)
             run = proof.server_run
         try:
             reading = self.pipeline.execute("EVALSHA", SCRIPT_SHA, *arguments, within_run=run)
@@ -262,23 +251,6 @@ class SlidingWindowStorage(Storage):
             newest = self.pipeline.execute("EVAL", _NEWEST_SCRIPT, len(keys), *keys)
         return [_clock_time(entry or b"0") for entry in newest]
 
-    @property
-    def base_exceptions(self) -> type[Exception] | tuple[type[Exception], ...]:
-        """The exceptions of a failing server."""
-        return REDIS_ERRORS
-
-    def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Raises NotImplementedError: a counter cannot serve a sliding window."""
-        raise NotImplementedError("a sliding window keeps accept times, not counters: use SlidingWindowRateLimiter")
-
-    def get(self, key: str) -> int:
-        """The number of accept times stored under `key`."""
-        return self.client.llen(self.key(key))
-
-    def get_expiry(self, key: str) -> float:
-        """When `key` expires unless a call is accepted, in seconds since 1970; now for a missing key."""
-        return time.time() + max(self.client.pttl(self.key(key)), 0) / 1000
-
     def check(self) -> bool:
         """Whether the server accepts writes: one that is full or read-only would still answer a ping."""
         try:
@@ -286,10 +258,6 @@ class SlidingWindowStorage(Storage):
         except REDIS_ERRORS:
             return False
         return True
-
-    def reset(self) -> int | None:
-        """Delete the lists of all identities; return their number."""
-        return sum(self.client.delete(key) for key in self.client.scan_iter(match=f"{self.key_prefix}:*"))
 
     def clear(self, key: str) -> None:
         """Delete the accept times of `key`."""
@@ -305,29 +273,3 @@ def _clock_time(entry: bytes) -> int:
     """When an entry was accepted, by the server's clock; the list's own time may be ahead of it."""
     at, _, ahead = entry.partition(b":")
     return int(at) - int(ahead or 0)
-
-
-class SlidingWindowRateLimiter(RateLimiter):
-    """A strategy of `limits`, which checks one limit at a time; `Limiter` asks the storage for all limits at once."""
-
-    storage: SlidingWindowStorage
-
-    def hit(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
-        """Count `cost` calls against one limit; False if refused."""
-        return self._acquire(item, identifiers, cost, consume=True)
-
-    def test(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
-        """Whether one limit would accept `cost` calls."""
-        return self._acquire(item, identifiers, cost, consume=False)
-
-    def get_window_stats(self, item: RateLimitItem, *identifiers: str) -> WindowStats:
-        """When one limit's oldest call leaves its window, in the server's seconds since 1970, and what remains."""
-        _, _, now, remaining, reset = self.storage.acquire(
-            item.key_for(*identifiers), windows_of(frames_of((item,))), consume=False
-        )
-        return WindowStats((now + reset) / MICROSECONDS, remaining)
-
-    def _acquire(self, item: RateLimitItem, identifiers: tuple[str, ...], cost: int, consume: bool) -> bool:
-        if cost > item.amount:
-            return False
-        return bool(self.storage.acquire(item.key_for(*identifiers), windows_of(frames_of((item,))), cost, consume)[0])
