@@ -62,7 +62,6 @@ class RateLimitDecision(NamedTuple):
 
     @property
     def accepted(self) -> bool:
-        """Whether the call fitted into every window."""
         return bool(self.reading[0])
 
     @property
