@@ -28,7 +28,6 @@ class Clock:
 
     @property
     def is_set(self) -> bool:
-        """Whether the clock has been set."""
         return self._anchor is not None
 
     def anchor(self, moment: datetime, at: float | None = None) -> None:

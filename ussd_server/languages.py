@@ -33,7 +33,6 @@ def languages() -> dict[str, str]:
 
 
 def current_language() -> str:
-    """The code of the language that texts are in now."""
     return _language.get()
 
 

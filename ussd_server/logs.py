@@ -137,7 +137,6 @@ class GatheredLines(logging.StreamHandler[TextIO]):
             self._is_due.set()
 
     def flush(self) -> None:
-        """Write the buffered lines."""
         self._write(self._take())
 
     def _take(self) -> str:

@@ -18,8 +18,6 @@ Item = TypeVar("Item")
 
 
 class _Result(Enum):
-    """The outcome of a batch."""
-
     DONE = auto()
     ALONE = auto()
     UNKNOWN = auto()

@@ -58,7 +58,6 @@ class BoundedRequest(Request):
 
     @cached_property
     def accept_mimetypes(self) -> MIMEAccept:
-        """The media types that the client prefers."""
         return _shortened(MIMEAccept, self.headers.get("Accept"))
 
     @cached_property

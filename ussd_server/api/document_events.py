@@ -58,7 +58,6 @@ def event_data(refer: Callable[[Any], _Json]) -> _Json:
 
 
 def data_of(event_type: str) -> type:
-    """Return the view that an event of this type carries."""
     return _DATA.get(event_type) or _DATA[event_type.partition(".")[0]]
 
 

@@ -103,7 +103,6 @@ def current_request() -> CurrentRequest:
 
 
 def services() -> Services:
-    """Return the services of the current application."""
     found: Services = current_app.extensions[EXTENSION]
     return found
 

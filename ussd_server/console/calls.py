@@ -70,7 +70,6 @@ class Call:
         )
 
     def as_walk(self, menu_id: str, version: int | None, service_code: str) -> WalkMenu:
-        """The whole call as a walk through a menu."""
         return WalkMenu(
             menu_id,
             version,
@@ -83,7 +82,6 @@ class Call:
         )
 
     def written(self) -> str:
-        """The call as one text."""
         acts = [[act.kind.value, act.text] for act in self.acts]
         return orjson.dumps([self.id, self.dialled, acts, self.line, self.typed]).decode()
 

@@ -185,7 +185,6 @@ def readable_body(text: str | None) -> str:
 
 
 def iso(value: datetime | str | None) -> str:
-    """A moment as the API writes it."""
     if value is None or isinstance(value, str):
         return value or ""
     return iso_milliseconds(value)

@@ -46,7 +46,6 @@ def public_address(view: str, **variables: Any) -> str:
 
 
 def operators_view(view: str) -> str:
-    """The endpoint of a client's page for operators."""
     return f"{view}_for_operators"
 
 

@@ -74,8 +74,6 @@ _OF_OPERATORS: Mapping[str, Sequence[NavigationItem]] = {
 
 @dataclass(frozen=True, slots=True)
 class ShownItem:
-    """A line of the menu as this page shows it."""
-
     title: str
     address: str
     is_current: bool

@@ -53,13 +53,11 @@ def is_idle(idle_seconds: int) -> bool:
 
 
 def csrf_token() -> str:
-    """The token that every form of this session carries."""
     token: str = generate_csrf(secret_key=_secrets()[-1])
     return token
 
 
 def has_csrf_token(form_request: Request) -> bool:
-    """Whether a form or its header carries a token of this session."""
     token = form_request.form.get("csrf_token") or form_request.headers.get("X-CSRF-Token")
     for secret in reversed(_secrets()):
         try:

@@ -66,8 +66,6 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class UsualPeriod:
-    """A link that filters a table by a usual period."""
-
     title: str
     address: str
     is_current: bool
@@ -173,7 +171,6 @@ class DataTable:
 
     @property
     def shown_columns(self) -> Sequence[Column]:
-        """The columns of the page."""
         return [column for column in self.columns if column.where != "files"]
 
     @property
@@ -199,7 +196,6 @@ class DataTable:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a filter or a position is in the URL."""
         return "cursor" in request.args or any(item.chosen for item in self.filters)
 
 

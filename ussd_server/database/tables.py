@@ -169,8 +169,6 @@ class _Column(NamedTuple):
 
 
 class _Written:
-    """The SQL of a query for one kind of database."""
-
     def __init__(self, sql: str, parameters: Sequence[Any]) -> None:
         self.sql = sql
         # The name of a parameter with its converter, or None with a constant.

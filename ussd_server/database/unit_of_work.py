@@ -147,8 +147,6 @@ def advisory_lock(number: int) -> None:
 
 
 class GroupCommit(Batches[Item]):
-    """Batches of items for the database."""
-
     def __init__(self, ask: Callable[[Sequence[Item]], None], most: int = 64) -> None:
         """`ask` processes all items in one transaction, or none, and stores the results in the items."""
         super().__init__(ask, most, _was_undone)

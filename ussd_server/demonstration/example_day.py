@@ -148,8 +148,6 @@ _STAFF = (("Nakato Mary", 350_000), ("Okello James", 280_000), ("Namusoke Ruth",
 
 
 class ExampleDay:
-    """The day of the demonstration client."""
-
     def __init__(self, services: Services, time: MovingTime, made: Demonstration) -> None:
         self._services = services
         self._time = time
@@ -190,7 +188,6 @@ class ExampleDay:
         self._services.call_history.write()
 
     def _scene(self) -> None:
-        """One subscriber or one call of the client."""
         self._number += 1
         number, payer = self._number, _PAYERS[self._number % len(_PAYERS)]
         phone = f"+2567700000{payer}" if payer else f"+2567700001{number % 30:02}"

@@ -211,12 +211,10 @@ def json_reply(members: Mapping[str, object]) -> GatewayReply:
 
 
 def form_request(fields: Mapping[str, object]) -> GatewayRequest:
-    """Return a request with a form in its body."""
     return GatewayRequest("POST", body=urlencode(fields).encode())
 
 
 def query_request(fields: Mapping[str, object]) -> GatewayRequest:
-    """Return a request with parameters in its address."""
     return GatewayRequest("GET", query_string=urlencode(fields).encode())
 
 

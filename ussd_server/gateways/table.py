@@ -198,7 +198,6 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _of_action(template: Any, action: Action) -> Any:
-    """The reply's template for one action."""
     if not isinstance(template, dict):
         return template
     if template.keys() == set(Action):
@@ -207,7 +206,6 @@ def _of_action(template: Any, action: Action) -> Any:
 
 
 def _placeholders(template: Any) -> set[str]:
-    """The names in braces anywhere in a template."""
     if isinstance(template, dict | list):
         parts = template.values() if isinstance(template, dict) else template
         return set().union(*map(_placeholders, parts))

@@ -171,7 +171,6 @@ class Screen:
 
     @property
     def size(self) -> Size:
-        """The length of the screen on the wire."""
         return measure(self.text)
 
 

@@ -109,7 +109,6 @@ class ClockReading:
 
     @property
     def decision(self) -> Decision:
-        """The last decision."""
         return self.ahead_ms, self.decided_at
 
     @property

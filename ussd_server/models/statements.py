@@ -14,8 +14,6 @@ from ussd_server.database.unit_of_work import dialect, run_query
 
 
 class StatementState(StrEnum):
-    """How far an import is."""
-
     IMPORTING = "importing"
     STORED = "stored"
     REMOVED = "removed"

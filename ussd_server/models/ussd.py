@@ -157,7 +157,6 @@ class UssdSession(Table):
     traceparent = TextField(null=True)
 
     def is_over(self, now: datetime) -> bool:
-        """Whether the session has ended or its time is up."""
         return self.ended_at is not None or self.expires_at <= now
 
     @property

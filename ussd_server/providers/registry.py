@@ -51,7 +51,6 @@ def title(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """The name of a provider in sentences."""
     return next((package.short_name for package in PACKAGES if package.name == name), name or "the provider")
 
 

@@ -58,7 +58,6 @@ class SettingsReader:
         return replace(usual, delays=delays) if delays else usual
 
     def refuse(self, name: str, sentence: str) -> None:
-        """Note what is wrong with a setting."""
         self.problems.append(f"USSD_{self._prefix}{name}: {sentence}")
 
 

@@ -55,8 +55,6 @@ class Thousands(StrEnum):
 
 
 class LineStatus(StrEnum):
-    """The status of a payment in a provider's statement."""
-
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     PENDING = "pending"

@@ -69,7 +69,6 @@ def changed_secrets_file(path: Path) -> Iterator[dict[str, list[dict[str, str]]]
 
 
 def fresh_key() -> dict[str, str]:
-    """Return a new key as the file has it."""
     return {"id": secrets.token_hex(4), "key": base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()}
 
 

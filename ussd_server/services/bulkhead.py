@@ -79,7 +79,6 @@ class Bulkhead:
         return True
 
     def _give_up(self, client_id: str, permit: Permit) -> None:
-        """Count a permit that its client gave back or lost."""
         permit.is_held = False
         self._free += 1
         if not self._held[client_id]:

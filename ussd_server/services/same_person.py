@@ -53,7 +53,6 @@ def require_can_confirm(person: User, context: RequestContext) -> None:
 
 
 def is_one_person(client_id: str, one: str, other: str) -> bool:
-    """Whether two people count as one person."""
     return bool(people_behind(client_id, [one]) & people_behind(client_id, [other]))
 
 

@@ -219,7 +219,6 @@ class FactorStore:
         return bool(used.execute())
 
     def code_at(self, row: Any, at: datetime) -> str:
-        """The TOTP code of a person at a moment."""
         return pyotp.TOTP(self._secret(row)).at(at)
 
     def _secret(self, row: Any) -> str:
@@ -231,7 +230,6 @@ class FactorStore:
 
 
 def _unused_step(row: Any, secret: str, code: str, now: datetime) -> int | None:
-    """The step of a TOTP code that is later than those that were used."""
     step = step_of(secret, code, now)
     return step if step is not None and step > row.last_step else None
 

@@ -50,11 +50,9 @@ class SignedTable(NamedTuple):
     which: Any = True
 
     def content(self, row: Any) -> bytes:
-        """The signed content of a row."""
         return orjson.dumps([_written(getattr(row, column)) for column in self.columns])
 
     def name(self, row: Any) -> str:
-        """The name of a row in its signature."""
         return f"{self.table._meta.table_name}/{getattr(row, self.key)}"
 
 
@@ -99,12 +97,10 @@ def is_row_signed(vault: Vault, table: Any, key: str) -> bool:
 
 
 def sign_audit_day(vault: Vault, start: datetime) -> None:
-    """Sign the audit events of a day that is over."""
     _sign(vault, _audit_day(start), _events_of_day(start))
 
 
 def is_audit_day_signed(vault: Vault | None, start: datetime) -> bool:
-    """Whether a day has the audit events that were signed."""
     name = _audit_day(start)
     return name in _true_names(vault, {name: _events_of_day(start)})
 
@@ -213,7 +209,6 @@ def _events_of_day(start: datetime) -> bytes:
 
 
 def _written(value: Any) -> Any:
-    """A value of a row as its column has it."""
     if isinstance(value, datetime):
         return iso_milliseconds(value)
     return " ".join(sorted(value)) if isinstance(value, frozenset) else value

@@ -125,7 +125,6 @@ class Settings:
 
     @property
     def metrics_dir(self) -> Path:
-        """Return the folder in which the processes share their metrics."""
         return self.data_dir / "metrics"
 
 

@@ -131,7 +131,6 @@ class _Rows(PartReader):
         self._is_inline = self._is_hint = False
 
     def take(self) -> list[Row]:
-        """The rows completed since the last call."""
         found, self._found = self._found, []
         return found
 

@@ -35,8 +35,6 @@ from ussd_server.gateways.messages import (
 
 
 class PlainJson(Gateway):
-    """The format described at the head of this file."""
-
     name = "json"
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:

@@ -26,8 +26,6 @@ from ussd_server.gateways.messages import (
 
 
 class Smpp(Gateway):
-    """The format described at the head of this file."""
-
     name = "smpp"
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:

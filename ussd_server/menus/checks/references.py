@@ -111,7 +111,6 @@ def find_bad_addresses(document: Document, plain_http: bool) -> Iterator[Finding
 
 
 def find_pin_questions(document: Document) -> Iterator[Finding]:
-    """Find questions that ask for a mobile-money PIN."""
     for name, node in document.nodes.items():
         questions = node.text.by_language.values() if isinstance(node, nodes.InputNode) else ()
         if any(_PIN.search(text.source) for text in questions):

@@ -70,12 +70,10 @@ def parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, LocalizedText | T
 
 
 def texts(node: nodes.Node) -> Iterator[tuple[Path, LocalizedText]]:
-    """Yield every text in a node with its path in the document."""
     yield from ((path, part) for path, part in parts(node) if isinstance(part, LocalizedText))
 
 
 def expressions(node: nodes.Node) -> Iterator[tuple[Path, Expression]]:
-    """Yield every expression in a node with its path in the document."""
     yield from ((path, part) for path, part in parts(node) if isinstance(part, Expression))
 
 

@@ -86,8 +86,6 @@ def _step(fields: DocumentFields) -> ScriptStep:
 
 @dataclass(frozen=True, slots=True)
 class ScriptOutcome:
-    """Conditions that must hold after a script."""
-
     transaction: Annotated[str | dict[str, Any] | None, _TRANSACTION, "`none`, or fields of the last payment"] = None
     node: Annotated[str | None, kinds.STRING, "the last node"] = None
     language: Annotated[str | None, kinds.STRING, "the language of the subscriber"] = None

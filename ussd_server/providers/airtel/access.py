@@ -45,7 +45,6 @@ class AirtelAccess(ProviderAccess):
     schedule: PollingSchedule = field(default=AIRTEL_SCHEDULE, kw_only=True)
 
     def version_of(self, direction: Direction) -> Version:
-        """The version of the product that serves a direction."""
         return self.versions.get(direction, self.version)
 
     def signs(self, direction: Direction) -> bool:

@@ -51,7 +51,6 @@ class Breaker:
             return True
 
     def note(self, well: bool) -> None:
-        """Count the result of a call."""
         with self._lock:
             if well:
                 self._failures = 0

@@ -95,7 +95,6 @@ class SharedToken:
             return True
 
     def release(self) -> None:
-        """Let other processes fetch."""
         try:
             client: Any = self._tokens.client
             client.eval(_RELEASE, 1, self._claim_key, self._claim)

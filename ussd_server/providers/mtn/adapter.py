@@ -123,7 +123,6 @@ class MtnProvider(HttpProvider[MtnAccess]):
         return replies.cents(reply.get("availableBalance"))
 
     def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
-        """The given and family name that MTN holds for a number."""
         product = next(iter(self._products.values()), None)
         path = f"accountholder/msisdn/{quote(_party(phone_number))}/basicuserinfo"
         reply = product.get(path, time.monotonic() + timeout_seconds) if product else replies.NOT_SENT

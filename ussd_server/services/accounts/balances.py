@@ -34,7 +34,6 @@ class BalanceService:
 
 
 def accounts_of(phone_number: str) -> Any:
-    """Select the accounts that clients keep for a phone number."""
     return Account.select().where(Account.client_id.in_(Client.select(Client.id)), Account.name == phone_number)
 
 

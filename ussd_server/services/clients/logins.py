@@ -224,7 +224,6 @@ class LoginService:
 
 
 def _caller(context: RequestContext) -> str:
-    """The id of the person who calls."""
     assert context.caller.user_id is not None
     return context.caller.user_id
 

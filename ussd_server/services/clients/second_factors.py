@@ -36,7 +36,6 @@ class SecondFactorService:
         return bool(Client.get_by_id(context.client_id).requires_second_factor)
 
     def holders(self, context: RequestContext) -> frozenset[str]:
-        """The ids of the client's people who have a second factor."""
         context.require("team:read", _REFUSAL)
         rows = UserFactor.select(UserFactor.id).join(User, on=(User.id == UserFactor.id))
         return frozenset(row.id for row in rows.where(User.client_id == context.client_id))

@@ -281,7 +281,6 @@ def _sender(client_id: str, key_id: str | None, user_id: str | None, day: str | 
 
 
 def _way_of(row: Transaction) -> WayOut:
-    """The way in which a created payment leaves."""
     if row.payout_id is not None:
         return WayOut.PAYOUT
     if row.menu_id is not None:

@@ -67,7 +67,6 @@ class MailSender:
         return [row.id for row in self._leases.claim(due, _LEASE_SECONDS)]
 
     def send(self, mail_id: str) -> None:
-        """Send one claimed mail and store the result."""
         row = Mail.get_or_none(Mail.id == mail_id)
         if row is None or row.lease_token is None or self._server is None:
             return

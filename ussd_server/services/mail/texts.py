@@ -222,7 +222,6 @@ def message_of(
 
 
 def written_moment(moment: datetime) -> str:
-    """A moment as people read it."""
     return f"{moment.astimezone(KAMPALA):%-d %B %Y, %H:%M} in Kampala"
 
 

@@ -52,7 +52,6 @@ def document_of(row: UssdSession) -> Document:
 
 
 def facts_of(row: UssdSession, providers: ProviderStates, has_pin: bool | None = None) -> SessionFacts:
-    """Return what a menu may know of a session."""
     return SessionFacts(row.phone_number, row.service_code, row.network, row.id, has_pin, providers)
 
 
@@ -75,7 +74,6 @@ def usable_document(raw: dict[str, Any]) -> Document:
 
 
 def sentence_of(finding: Finding) -> str:
-    """Return a finding as one sentence that names its place."""
     return f"{finding.node or 'document'}: {finding.message}"
 
 
@@ -94,7 +92,6 @@ def paying_node(raw: dict[str, Any]) -> str | None:
 
 
 def _refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Finding]:
-    """The addresses in a document that the guard refuses."""
     for name, node in document.nodes.items():
         if isinstance(node, HandoverNode):
             url = node.url

@@ -225,7 +225,6 @@ class MenuService:
             return []
 
     def text(self, request: messages.NameVersion, context: RequestContext) -> str:
-        """Return a menu as YAML."""
         return documents.yaml_of(self.document(request.menu_id, request.version, context))
 
     def difference(self, request: messages.CompareVersions, context: RequestContext) -> tuple[str, ...]:

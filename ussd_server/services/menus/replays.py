@@ -165,6 +165,5 @@ class DropOffs:
         count_drop_off(*place)
 
     def counts(self) -> list[tuple[Place, int]]:
-        """Return the count of each place since the process started."""
         with self._lock:
             return sorted(self._counts.items())

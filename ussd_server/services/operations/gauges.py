@@ -38,8 +38,6 @@ _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
 
 
 class Gauges:
-    """Reads all gauges."""
-
     def __init__(self, runtime: Runtime, floats: FloatService) -> None:
         self._clock, self._heartbeat = runtime.clock, runtime.heartbeat
         self._floats = floats
@@ -136,7 +134,6 @@ def _recent(now: datetime) -> Iterator[Measure]:
 
 
 def _review(now: datetime) -> Iterator[Measure]:
-    """Transactions that need an operator."""
     yield Measure("ussd_transactions_in_review", "Transactions that need an operator.", _count(Transaction, IN_REVIEW))
     longest = Transaction.select(fn.MIN(Transaction.review_opened_at)).where(IN_REVIEW).scalar()
     yield Measure("ussd_transactions_longest_review_seconds", "How long the first of them waits.", _since(longest, now))

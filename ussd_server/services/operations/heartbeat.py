@@ -102,7 +102,6 @@ class Heartbeat:
         return tuple(WorkerView(row.id, row.started_at, row.seen_at, _state(row, now)) for row in rows)
 
     def measures(self) -> Iterator[Measure]:
-        """Yield the counts of all workers with a recent heartbeat."""
         now = self._clock.now()
         for row in WorkerHeartbeat.select():
             of_worker = {"worker": row.id}

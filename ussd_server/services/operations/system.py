@@ -113,8 +113,6 @@ class SystemService:
 
 
 class HealthService:
-    """Checks the parts that a request needs."""
-
     def __init__(self, runtime: Runtime) -> None:
         self._limiter = runtime.limiter
         self._is_migrated = False

@@ -186,7 +186,6 @@ class TwoPersonActions:
         return self._held.assign(request, context)
 
     def _effect_of_return(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """Marking a held payment for return."""
         payment = self._held.require_held(proposal.object_id, context)
         return _effect_on_held(payment, "marked for return; the operator gives it back at the provider")
 
@@ -244,7 +243,6 @@ def _effect_on_held(payment: IncomingView, after: str) -> ProposedEffect:
 
 
 def _written_line(line: DifferenceView) -> str:
-    """The line of a statement as one sentence."""
     line_number = "no line" if line.line is None else f"line {line.line}"
     parts = [line.provider_id, line.reference, line.dated, line.party]
     return f"{line.file_name}, {line_number}: {line.theirs}, here {line.ours}; {', '.join(filter(None, parts))}"

@@ -142,7 +142,6 @@ class ProposalService:
 
 
 def _digest(proposal: ProposalView, effect: ProposedEffect) -> str:
-    """A digest of all that was shown of a proposal."""
     content = {"proposal": proposal.proposal_id, "by": proposal.proposed_by, "reason": proposal.reason}
     written = orjson.dumps(content | asdict(effect), option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(written).hexdigest()

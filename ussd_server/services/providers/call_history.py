@@ -70,8 +70,6 @@ class CallSums:
 
 
 class CallCounts:
-    """Counts calls by provider and minute."""
-
     def __init__(self) -> None:
         self._minutes: dict[str, dict[str, list[Any]]] = {}
         self._errors: dict[str, tuple[str, str]] = {}

@@ -66,8 +66,6 @@ class ProviderSwitches:
 
 
 class Providers:
-    """Finds the provider for a payment."""
-
     def __init__(
         self,
         switched_on: Iterable[Provider],
@@ -119,7 +117,6 @@ class Providers:
         return provider is None or not provider.available or self._is_away(name)
 
     def is_off(self, name: str) -> bool:
-        """Whether operators have switched the provider off."""
         return self._is_off(name)
 
     def takes_payments(self, name: str) -> bool:

@@ -61,7 +61,6 @@ class RequestRecorder:
         self._usage_writer.start()
 
     def note(self, request: LoggedRequest) -> None:
-        """Keep a request for the log."""
         if len(self._waiting) >= _MOST_WAITING:
             count_dropped_requests()
             return
@@ -145,7 +144,6 @@ def _row(request: LoggedRequest) -> dict[str, Any]:
 
 
 def _later(column: str) -> str:
-    """Set a column to the value of the later call."""
     is_earlier = "excluded.last_at < key_usage.last_at"
     return f"{column} = CASE WHEN {is_earlier} THEN key_usage.{column} ELSE excluded.{column} END"
 

@@ -276,7 +276,6 @@ def _chosen(request: Search) -> Iterator[_Kind]:
 
 
 def _rows(table: Any, request: Search) -> Any:
-    """The rows of the period that a request asks for."""
     return of_period(table.select(), table, request.from_at, request.to_at)
 
 

@@ -105,7 +105,6 @@ class ReceiptWriter:
             self.queue(row)
 
     def are_written(self, client_id: str, kind: str) -> bool:
-        """Whether payments of a type have receipts."""
         return self._is_on and Receipt.select().where(Receipt.client_id == client_id, Receipt.type == kind).exists()
 
 

@@ -71,7 +71,6 @@ class SmsSending:
         return chosen
 
     def send(self, message_id: str) -> None:
-        """Send one claimed message and store the result."""
         row = Sms.get_or_none(Sms.id == message_id)
         if row is None or row.lease_token is None or self._sender is None:
             return

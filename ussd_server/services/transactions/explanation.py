@@ -39,7 +39,6 @@ def explain(view: TransactionView, *, is_in_review: bool, is_unsent: bool = Fals
 
 
 def _arriving(view: TransactionView) -> str:
-    """Where the money of a collection is."""
     values = _values(view)
     match view.status:
         case TransactionStatus.CREATED:
@@ -82,7 +81,6 @@ def _arriving(view: TransactionView) -> str:
 
 
 def _leaving(view: TransactionView) -> str:
-    """Where the money of a disbursement or a refund is."""
     values = _values(view)
     values["receiver"] = gettext("payer") if view.type is TransactionType.REFUND else gettext("payee")
     match view.status:
@@ -209,7 +207,6 @@ def _account(view: TransactionView) -> str:
 
 
 def _since(view: TransactionView) -> str:
-    """When the transaction got the status that it has now."""
     if isinstance(view, TransactionHistory) and view.events:
         return _at(view.events[-1].created_at)
     return _at(view.completed_at or view.updated_at)

@@ -219,7 +219,6 @@ def views_of(rows: Sequence[Transaction]) -> tuple[TransactionView, ...]:
 
 
 def view_with_history(row: Transaction) -> TransactionHistory:
-    """A transaction with its status history and an explanation of where its money is."""
     values = _beside_columns(row, makers_of([row])[row.id], _refunded_cents([row]).get(row.id, 0))
     view = view_of_row(TransactionHistory, row, **values, explanation="", events=_history_of(row))
     return replace(view, explanation=explain(view, is_in_review=row.is_in_review, is_unsent=is_unsent(row)))

@@ -44,7 +44,7 @@ def maker_of(row: Transaction, makers: Mapping[str, MadeBy] = _UNKNOWN) -> MadeB
     """
     if row.origin == Origin.PAYER:
         return MadeBy(MakerKind.PAYER, None, row.provider)
-    if row.operator is not None or row.type in _BY_OPERATORS or _is_older_refund_by_operators(row):
+    if row.operator is not None or row.type in _BY_OPERATORS:
         return MadeBy(MakerKind.OPERATOR, None, row.operator)
     if row.menu_id is not None or row.session_id is not None:
         menu = makers.get(f"{row.menu_id}/{row.menu_version}") or MadeBy(MakerKind.MENU, None, None)
@@ -72,11 +72,6 @@ def via(menu: MadeBy | None) -> ViaMenu | None:
 def _caller(key_id: str | None, user_id: str | None, makers: Mapping[str, MadeBy]) -> MadeBy:
     kind, caller_id = (MakerKind.KEY, key_id) if key_id or not user_id else (MakerKind.PERSON, user_id)
     return makers.get(caller_id or "") or MadeBy(kind, caller_id, None)
-
-
-def _is_older_refund_by_operators(row: Transaction) -> bool:
-    """Whether operators made a refund before their names were kept in a column."""
-    return row.type == TransactionType.REFUND and "refunded_by" in (row.metadata or {})
 
 
 def _payouts_of(ids: Collection[str]) -> list[Payout]:

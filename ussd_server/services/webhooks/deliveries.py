@@ -94,7 +94,6 @@ class DeliveryService:
         return chosen
 
     def send(self, delivery_id: str) -> None:
-        """Send one claimed delivery and store the result."""
         delivery = Delivery.get_by_id(delivery_id)
         webhook = Webhook.get_or_none(Webhook.id == delivery.webhook_id)
         if webhook is None or delivery.lease_token is None:

@@ -85,7 +85,6 @@ def change_role(context: RequestContext, user_id: str) -> Any:
 
 @console.page("POST", "/people/<user_id>/confirm", needs="payouts:approve", fresh_code=True)
 def confirm_person(context: RequestContext, user_id: str) -> Any:
-    """Confirm that a person is a person of their own."""
     confirmed = services().people.confirm(user_id, context)
     text = gettext("%(email)s counts as a person of their own from now on.", email=confirmed.email)
     return _changed(user_id, text, context)

@@ -230,7 +230,6 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
 
 @console.page("POST", "/payouts/<payout_id>/copy", needs="payouts:write")
 def copy_payout(context: RequestContext, payout_id: str) -> Any:
-    """Make a draft of the rows of a payout that failed."""
     with _shown_again(payout_id, context):
         fields = {"reference": request.form.get("reference", ""), "only": "failed"}
         copied = services().payouts.copy(messages.CopyPayout(payout_id, **load(CopyPayoutBody(), fields)), context)
@@ -364,7 +363,6 @@ def _corrections_page(payout_id: str, context: RequestContext, error: ServiceErr
 
 
 def _corrections() -> dict[int, dict[str, str]]:
-    """The entries in the fields of each line."""
     prefix = "phone_number-"
     lines = [name.removeprefix(prefix) for name in request.form if name.startswith(prefix)]
     return {

@@ -199,7 +199,6 @@ def propose_undo(context: RequestContext, statement_id: str) -> Any:
 
 @console.page("POST", "/operator/reconciliation/<statement_id>/cover", who="operator")
 def propose_cover(context: RequestContext, statement_id: str) -> Any:
-    """Propose to state that a statement has every line of some days."""
     covers = _days_of_form()
     if covers is None:
         raise ServiceError(Code.INVALID_REQUEST, "Choose the first and the last day.")

@@ -96,7 +96,6 @@ def _whole(wanted: GetStatement, context: RequestContext) -> StatementView:
 @console.page("GET", "/statements/file.csv", needs="statements:read")
 @console.operators_page("GET", "/operator/clients/<client_id>/statement.csv")
 def download_statement(context: RequestContext, client: ClientView | None = None) -> Response:
-    """The whole statement as a file."""
     first, last = _period()
     wanted = _request_for(first, last)
     statement = services().statements.csv(wanted, context, for_people=True)

@@ -150,7 +150,6 @@ def _page(
 def _shown(
     call: Call, context: RequestContext, *, sends: bool, error: ServiceError | None, entry: str
 ) -> dict[str, Any]:
-    """What the template of the phone shows."""
     targets = _targets(context)
     target = _find(targets, call.target)
     languages = _languages(target, context) if target else []

@@ -32,7 +32,6 @@ _STATUS = TableFilter("status", "State", {status.value: status.value for status 
 @console.page("GET", "/notifications")
 @console.page("GET", "/operator/notifications", who="operator", name="show_operator_notifications")
 def show_notifications(context: RequestContext) -> str:
-    """Which mails a person receives."""
     return render_template("console/mails/choices.html", choices=services().mails.choices(context))
 
 

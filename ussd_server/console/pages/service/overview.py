@@ -60,7 +60,6 @@ def show_operator_figures(context: RequestContext) -> str:
 
 @console.page("GET", "/", who="public")
 def leave_out_slash(_: RequestContext) -> Any:
-    """The overview under its usual address."""
     return redirect(url_for("console.show_overview"))
 
 

@@ -40,7 +40,6 @@ def require_no_lifted_bound(row: ApiKey, changed: Mapping[str, Any], role: str) 
 
 
 def _setter(row: ApiKey, name: str) -> str:
-    """The role that set a bound of a key."""
     return str(row.bounds_set_by[name])
 
 

@@ -73,7 +73,6 @@ class _Part:
 
 
 def _signed_part(noun: str, table: str, column: str = "id", rules: Mapping[str, str] | None = None) -> _Part:
-    """A table whose rows are signed."""
     return _Part(noun, table, column, rules or {}, partial(unsigned_rows, table))
 
 

@@ -196,7 +196,6 @@ class _Outcome(NamedTuple):
     has_failed: bool = False
 
     def after(self, event: _EventRow) -> _Outcome:
-        """Return the outcome after the next event."""
         if event.type == _NEEDS_REVIEW:
             return self
         status = event.type.removeprefix("transaction.")

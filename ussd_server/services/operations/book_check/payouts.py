@@ -138,7 +138,6 @@ def rules_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str
 
 
 def _forged_approvals(low: str, high: str, digests: PayoutDigests) -> Iterator[str]:
-    """Yield the ids of the payouts with an approval that was edited."""
     for row in list(run_query(_APPROVALS.format(as_text(_OF_APPROVAL)), low=low, high=high)):
         approval = SimpleNamespace(**dict(zip(_OF_APPROVAL, row, strict=True)))
         if not digests.is_as_given(approval):
