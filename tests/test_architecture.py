@@ -130,7 +130,7 @@ def test_every_route_behind_a_lock_states_a_permission_that_exists(app: Flask) -
             assert route.needs in SCOPES
             action = route.needs.partition(":")[2]
             # What changes nothing needs no right to write; a check and a replay of a menu are sent by POST.
-            changes = {"/approve": "approve", "/refunds": "send"}.get(path[path.rindex("/") :], "write")
+            changes = {"/approve": "approve", "/refunds": "send", "/pin": "send"}.get(path[path.rindex("/") :], "write")
             assert action == (changes if methods.isdisjoint({"GET"}) and not path.endswith(_HARMLESS) else "read"), path
 
 

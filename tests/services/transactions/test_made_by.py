@@ -60,12 +60,13 @@ def test_a_person_has_an_address_and_an_operator_the_name_that_was_given(
         OperatorRefund(paid, "twice", "Mary", "Jane", 1000, reference="by operators"), operator_context()
     )
     seen = makers(program)
-    assert seen["slip"] == {"kind": "operator", "id": None, "name": "Jane"}
-    assert seen["by person"] == {"kind": "person", "id": person.caller.user_id, "name": client.email()}
-    assert seen["by operators"] == {"kind": "operator", "id": None, "name": "Mary"}
+    assert seen["slip"] == {"kind": "operator", "id": None, "name": "Jane", "via_menu": None}
+    by_person = {"kind": "person", "id": person.caller.user_id, "name": client.email(), "via_menu": None}
+    assert seen["by person"] == by_person
+    assert seen["by operators"] == seen["slip"] | {"name": "Mary"}
 
 
-def test_a_menu_has_its_id_and_title_also_in_sessions_of_the_api(services: Services, web: FlaskClient) -> None:
+def test_a_key_that_pays_by_a_menu_is_the_maker_and_names_the_menu(services: Services, web: FlaskClient) -> None:
     shop = Shop(services)
     program = Program(services, web, client_id=shop.client_id)
     dialled = {"phone_number": PHONE, "service_code": CODE, "network": "64110"}
@@ -73,8 +74,9 @@ def test_a_menu_has_its_id_and_title_also_in_sessions_of_the_api(services: Servi
     for typed in ("1", "500", "1"):
         assert program.post(f"/api/ussd/sessions/{session}/input", {"text": typed}).status_code == 200
     (maker,) = makers(program).values()
-    assert maker == {"kind": "menu", "id": "shop", "name": "ACME"}
-    assert makers(program, key_id=program.key_id) == {}
+    assert maker == {
+        "kind": "key", "id": program.key_id, "name": None, "via_menu": {"id": "shop", "title": "ACME"},
+    }  # fmt: skip
 
 
 def test_rows_of_a_payout_have_who_made_the_payout(services: Services, web: FlaskClient) -> None:
@@ -84,7 +86,7 @@ def test_rows_of_a_payout_have_who_made_the_payout(services: Services, web: Flas
     deposit(services, operator_context(client.id), 100_000)
     made = program.post("/api/payouts", {"reference": "P", "items": [row("a")]}).json["data"]["payout_id"]
     assert approver.post(f"/api/payouts/{made}/approve", {}).status_code == 200
-    maker = {"kind": "key", "id": program.key_id, "name": None}
+    maker = {"kind": "key", "id": program.key_id, "name": None, "via_menu": None}
     assert makers(program)["P/a"] == maker
     assert makers(program, key_id=program.key_id) == {"P/a": maker}
     assert makers(program, key_id=approver.key_id) == {}
