@@ -35,10 +35,10 @@ def test_a_key_has_its_id_and_its_present_name(services: Services, web: FlaskCli
     other = Program(services, web, client_id=client.id)
     services.api_keys.update(UpdateApiKey(program.key_id, name="Till 3"), client.call())
     made = program.collect(reference="a").json["data"]
-    maker = {"kind": "key", "id": program.key_id, "name": "Till 3"}
+    maker = {"kind": "key", "id": program.key_id, "name": "Till 3", "via_menu": None}
     assert made["made_by"] == maker == program.collect(reference="a").json["data"]["made_by"]
     other.collect(reference="b")
-    assert makers(program) == {"a": maker, "b": {"kind": "key", "id": other.key_id, "name": None}}
+    assert makers(program) == {"a": maker, "b": maker | {"id": other.key_id, "name": None}}
     assert makers(program, key_id=other.key_id).keys() == {"b"}
     assert makers(program, key_id="no id") == {}
     services.api_keys.delete(program.key_id, client.call())
