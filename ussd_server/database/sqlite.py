@@ -83,11 +83,11 @@ _UPDATE_SESSION = {
     WHERE id = :id AND status = 'active' AND {condition}"""
     for proof, condition in _CONDITIONS.items()
 }
-_INSERT_EVENT = """INSERT INTO events (id, client_id, type, object_id, sequence, format, payload, created_at,
+_INSERT_EVENT = """INSERT INTO events (id, client_id, type, object_id, sequence, payload, created_at,
         traceparent)
     VALUES (:id, :client_id, :type, :object_id,
         (SELECT coalesce(max(sequence), 0) + 1 FROM events WHERE object_id = :object_id),
-        :format, :payload, :created_at, :traceparent)"""
+        :payload, :created_at, :traceparent)"""
 _SAVE_LANGUAGE = """INSERT INTO subscriber_languages (client_id, phone_number, language)
     VALUES (:client_id, :phone_number, :language_chosen)
     ON CONFLICT (client_id, phone_number) DO UPDATE SET language = excluded.language"""
