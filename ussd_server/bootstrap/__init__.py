@@ -89,8 +89,6 @@ from ussd_server.settings.shown import shown_settings
 
 
 class Services:
-    """Every service, made from one runtime."""
-
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.settings, self.clock, self.limiter = runtime.settings, runtime.clock, runtime.limiter

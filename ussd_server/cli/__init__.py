@@ -93,12 +93,10 @@ class _Commands(Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the arguments, of the command alone."""
         with _refusing(args):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         with _refusing(ctx.args):
             return super().invoke(ctx)
 

@@ -56,11 +56,9 @@ class Command(click.Command):
         return f"{path} {self.example}".strip()
 
     def get_short_help_str(self, limit: int = 0) -> str:
-        """Return the first sentence of the help."""
         return " ".join((self.help or "").partition("\n\n")[0].split()).partition(". ")[0].removesuffix(".") + "."
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the example below the options."""
         self.epilog = f"\b\nExample:\n  {program()} {self.example_at(_path(ctx))}"
         super().format_epilog(ctx, formatter)
 

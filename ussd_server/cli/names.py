@@ -39,7 +39,6 @@ class KnownName(click.Choice[str]):
         super().__init__(list(names), case_sensitive=False)
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
-        """Return the message for a name that is not among them, with the nearest one."""
         return f"{super().get_invalid_choice_message(value, ctx)}{nearest(str(value), self.choices)}"
 
 
@@ -69,7 +68,6 @@ class Moment(click.DateTime):
         self._takes_time = or_time
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return what the help shows for a value."""
         return "TIME" if self._takes_time else "DATE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:

@@ -151,7 +151,6 @@ class SqlitePool(LendingPool, PooledSqliteDatabase):  # type: ignore[misc]
 
     @contextmanager
     def atomic(self, *given: Any, **named: Any) -> Iterator[Any]:
-        """A transaction, or a savepoint within one."""
         if self.in_transaction():
             with super().atomic(*given, **named) as savepoint:
                 yield savepoint

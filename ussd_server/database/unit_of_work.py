@@ -45,7 +45,6 @@ class LendingPool(PooledDatabase):  # type: ignore[misc]
 
     @contextmanager
     def atomic(self, *given: Any, **named: Any) -> Iterator[Any]:
-        """A transaction, or a savepoint within one."""
         is_borrowed = self.is_closed()
         if is_borrowed:
             self.connect()
@@ -61,7 +60,6 @@ class _Database(DatabaseProxy):
     """The open database. `atomic` is overridden, because that of Peewee's proxy ignores the open database's."""
 
     def atomic(self, *given: Any, **named: Any) -> Any:
-        """A transaction, or a savepoint within one."""
         return self.obj.atomic(*given, **named)
 
 

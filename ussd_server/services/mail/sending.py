@@ -84,7 +84,6 @@ class MailSender:
         self._apply_result(row, result)
 
     def test(self, recipient: str) -> SmtpResult:
-        """Send a test mail at once."""
         assert self._server is not None
         message = EmailMessage()
         message["From"] = formataddr(read_sender(self._sender))

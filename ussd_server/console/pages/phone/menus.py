@@ -314,7 +314,6 @@ def _notes(drop_offs: messages.DropOffView) -> dict[str, str]:
 
 
 def _replay_differences(items: tuple[messages.ReplayItem, ...]) -> list[ShownDifference]:
-    """The differences, the most frequent first."""
     groups: dict[tuple[str, int, str, str], list[str]] = defaultdict(list)
     for item in items:
         if item.turn is not None:

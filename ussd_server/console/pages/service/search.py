@@ -49,7 +49,6 @@ def search_all_clients(context: RequestContext) -> Any:
 
 @console.page("GET", "/subscribers/<phone_number>", needs="transactions:read", shows="subscriber")
 def show_subscriber(context: RequestContext, phone_number: str) -> str:
-    """The history of a phone number, newest first."""
     wanted = GetHistory(phone_number, cursor=request.args.get("cursor"))
     history = services().subscriber_history.get(wanted, context)
     pin = services().subscriber_pins.state(phone_number, context) if context.may("ussd:read") else None
