@@ -359,6 +359,8 @@ export interface MadeBy {
   id: string | null;
   /** The name of the key, a person's e-mail address, the menu's title, the payer's provider or the operator's name; null where it has none. */
   name: string | null;
+  /** The menu in which a key made the payment, by a conversation that it led; null otherwise. */
+  via_menu: ViaMenu | null;
 }
 export type MadeByKind = "key" | "person" | "menu" | "payer" | "operator";
 export interface MenuSummary {
@@ -936,6 +938,12 @@ export interface VersionItems {
   /** The entries of this page. */
   items: Array<Version>;
 }
+export interface ViaMenu {
+  /** The id of the menu. */
+  id: string | null;
+  /** Its title; null where it has none. */
+  title: string | null;
+}
 export interface Webhook {
   /** The identifier, a UUID. */
   id: string;
@@ -1138,7 +1146,7 @@ export class Operations {
   /**
    * Remove the PIN that a subscriber has in your menus, with its lock. The subscriber may choose another.
    *
-   * Permission: `ussd:write`.
+   * Permission: `transactions:send`.
    */
   resetPin(phoneNumber: string): Promise<PinReset>;
   /**

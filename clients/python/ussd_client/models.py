@@ -359,6 +359,7 @@ class MadeBy(TypedDict):
     kind: MadeByKind
     id: str | None
     name: str | None
+    via_menu: ViaMenu | None
 
 
 class MenuSummary(TypedDict):
@@ -734,6 +735,11 @@ class Version(TypedDict):
 
 class VersionItems(TypedDict):
     items: list[Version]
+
+
+class ViaMenu(TypedDict):
+    id: str | None
+    title: str | None
 
 
 class Webhook(TypedDict):

@@ -497,7 +497,7 @@ class Operations(Transport):
     def reset_pin(self, phone_number: str) -> PinReset:
         """Remove the PIN that a subscriber has in your menus, with its lock. The subscriber may choose another.
 
-        Permission: `ussd:write`.
+        Permission: `transactions:send`.
         """
         return cast("PinReset", self._call("DELETE", "/api/subscribers/{}/pin", phone_number))
 
