@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import new_request_id
@@ -30,7 +30,7 @@ from ussd_server.threads import Turns
 
 Result = TypeVar("Result")
 _Answer = dict[str, str] | None
-_InThread = Callable[[Callable[[], Result]], Awaitable[Result | None]]
+_InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 log = Logger(__name__)
 
