@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import new_request_id
@@ -20,7 +20,7 @@ from ussd_server.gateways.smpp import smpp_request
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.outbound.transport import authorities
 from ussd_server.services.ussd.smpp_links import BindReport, OpenLink
-from ussd_server.smpp.bind import Bind, BindSettings, NotBoundError, UnansweredError
+from ussd_server.smpp.bind import Bind, BindSettings, LateAnswerError, NotBoundError, UnansweredError
 from ussd_server.smpp.dialects import read_dialect
 from ussd_server.smpp.pdu import Message, Status
 from ussd_server.smpp.repeats import SubmittedSteps
@@ -30,7 +30,7 @@ from ussd_server.threads import Turns
 
 Result = TypeVar("Result")
 _Answer = dict[str, str] | None
-_InThread = Callable[[Callable[[], _Answer]], Awaitable[_Answer]]
+_InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 log = Logger(__name__)
 
@@ -163,16 +163,27 @@ class _Link:
             return
         screen = GatewayScreen(Action(answer["action"]), answer["text"])
         submitted = self._submitted.submitting(step)
+        was_sent = partial(self._submitted.sent, submitted)
         try:
-            status = await self._submit(bind, write_screen(screen, message, self._dialect))
+            status = await self._submit(bind, write_screen(screen, message, self._dialect), was_sent)
         except (NotBoundError, UnansweredError) as why:
             bind.counts["lost"] += 1
             log.warning("a screen may be lost", why=type(why).__name__, channel_id=self._link.channel_id)
-            return
-        self._submitted.acknowledged(submitted)
-        if status != Status.OK:
+            if not isinstance(why, LateAnswerError):
+                self._submitted.lost(submitted)
+        else:
+            if status == Status.OK:
+                return
             bind.counts["failed"] += 1
             log.warning("the operator refused a screen", status=f"{status:#x}", channel_id=self._link.channel_id)
+        if screen.action is Action.END:
+            await self._in_thread(partial(self._record_undelivered, step))
+
+    def _record_undelivered(self, step: SmppStep) -> None:
+        now_about()
+        request = smpp_request(step.session, step.phone_number, step.kind, step.code, step.text)
+        with suppress(ServiceError):
+            self._services.gateways.record_undelivered("smpp", self._link.path_secret, request)
 
     def _ask(self, step: SmppStep, may_repeat: bool) -> _Answer:
         """Give a step to the service of all gateways; None when the channel has just been closed."""
@@ -184,7 +195,7 @@ class _Link:
             return answer
         return None
 
-    async def _submit(self, bind: Bind, message: Message) -> int:
+    async def _submit(self, bind: Bind, message: Message, was_sent: Callable[[], None]) -> int:
         """Submit through the step's bind, or another one while it is down. Raises NotBoundError, UnansweredError."""
         loop = asyncio.get_running_loop()
         last_look_at = loop.time() + _BIND_SECONDS
@@ -192,7 +203,7 @@ class _Link:
             ready = next((each for each in (bind, *self._binds) if each.is_bound), None)
             if ready is not None:
                 with suppress(NotBoundError):
-                    return await ready.submit(message)
+                    return await ready.submit(message, was_sent)
             if loop.time() >= last_look_at:
                 raise NotBoundError
             await asyncio.sleep(_BIND_PAUSE_SECONDS)

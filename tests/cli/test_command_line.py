@@ -19,6 +19,7 @@ import pytest
 from tests.cli.conftest import run
 from ussd_server.cli import main
 from ussd_server.cli.commands import progress
+from ussd_server.cli.names import password_of
 from ussd_server.server.running import announced
 from ussd_server.settings import read_settings
 
@@ -287,3 +288,9 @@ def test_a_file_or_an_address_that_cannot_be_used_is_named(
     monkeypatch.setenv(setting, value.format(folder=folder))
     refused = run("clients", "list")
     assert (refused.exit_code, said in " ".join(refused.output.split())) == (1, True), refused.output
+
+
+def test_a_terminal_does_not_show_a_password_that_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("ussd_server.cli.names.getpass", lambda prompt: f"typed at {prompt}")
+    assert password_of(password_stdin=True) == "typed at Password: "

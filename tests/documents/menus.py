@@ -42,8 +42,8 @@ EXPRESSIONS = (
     "vars.amount >= 500 and vars.amount <= 9000", "500 < vars.amount < 9000", "not vars.amount == 5000",
     "vars.amount != 5000 or vars.amount > 1", "session.network in ['64110', '64101']", "vars.name not in ['Okot']",
     "vars.amount + 500 - 100", "vars.amount * 2", "vars.amount / 2", "vars.amount % 1000", "len(vars.name)",
-    "int('42')", "'UGX ' + str(vars.amount)", "lower(vars.name)", "item.fee", "provider.mtn.available",
-    "not subscriber.has_pin",
+    "int('42')", "round(vars.amount / 3)", "ceil(vars.amount / 3)", "'UGX ' + str(vars.amount)", "lower(vars.name)",
+    "item.fee", "provider.mtn.available", "not subscriber.has_pin",
 )  # fmt: skip
 """Each is shown with its value; every function and operator stands in one of them."""
 

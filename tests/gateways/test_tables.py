@@ -158,8 +158,19 @@ def test_the_consoles_phone_writes_and_reads_what_the_table_says(made_up: Gatewa
         ({"request": {"call": "{session}", "typed": "{history}"}}, "request needs number, session, text"),
         ({"request": {"call": "{session}", "who": "{digits}", "typed": "{text}"}}, "request needs number"),
         ({"reply": {"message": "{screen}", "password": "{secret}"}}, "reply knows code, digits, echo"),
+        ({"reply": {"message": "{session}"}}, "without {screen}"),
+        ({"reply": {"continue": "CON {screen}", "end": "END"}}, "without {screen}"),
     ],
 )
 def test_a_table_that_describes_no_gateway_is_refused(table: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         TableGateway("made-up", tomllib.loads(_MADE_UP) | table)
+
+
+def test_a_broken_table_ends_a_command_with_a_sentence_that_names_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    for text in ('format = "json"', "format = ", 'format = "json"\nrequest = 1\nreply = 2', "request = {}"):
+        (folder / "gateway.toml").write_text(text)
+        with pytest.raises(SystemExit, match=r"broken/gateway\.toml: "):
+            find_gateways(tmp_path)

@@ -199,7 +199,7 @@ class Author:
             }
             for _ in range(self.pick.randint(1, 9))
         ]
-        return {"type": "menu", "text": self.text(3), "options": options, **self.invalid()}
+        return {"type": "menu", "text": self.text(3), "options": options, **self.invalid(), "on_error": self.branch()}
 
     def invalid(self) -> dict[str, Any]:
         return {"invalid": {"text": self.text(2), "max": 2, "goto": "GOTO"}} if self.pick.random() < 0.3 else {}
@@ -237,10 +237,12 @@ class Author:
             "type": "router",
             "cases": [{"when": CONDITIONS[0], "goto": "GOTO"}, {"when": CONDITIONS[1], "goto": "GOTO"}],
             "else": self.branch(),
+            "on_error": self.branch(),
         }
 
     def set(self) -> dict[str, Any]:
-        return {"type": "set", "values": {"a": "vars.a * 10", "t": "vars.t + vars.t"}, "goto": "GOTO"}
+        values = {"a": "vars.a * 10", "t": "vars.t + vars.t"}
+        return {"type": "set", "values": values, "goto": "GOTO", "on_error": self.branch()}
 
     def language(self) -> dict[str, Any]:
         return {"type": "language", "goto": "GOTO"}

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import MovableClock
 from tests.outbound.certificates import Authority
 from tests.smpp.conftest import channel_to, serving
 from tests.smpp.operator_side import OperatorSide
 from tests.support.eventually import eventually
-from tests.support.shop import OPERATOR, Shop
+from tests.support.shop import OPERATOR, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
-from ussd_server.models.ussd import SmppBind
+from ussd_server.models.ussd import SmppBind, UssdSession
+from ussd_server.services.menus.messages import SaveDraft
 from ussd_server.services.ussd.messages import ChannelView
 from ussd_server.smpp import bind as bind_module
 
@@ -120,6 +123,56 @@ def test_a_wrong_password_is_reported_and_tried_again_after_five_seconds(
     first, second = (event["at"] for event in operator.events if event["event"] == "bind")
     assert second - first >= 4900
     assert SmppBind.select().count() == 0, "a process that stopped has no binds"
+
+
+@pytest.mark.parametrize("resume", ["confirm", "off"])
+@pytest.mark.parametrize("fault", ["refused", "cut"])
+def test_after_a_last_screen_that_never_arrived_the_redial_tells_the_payments_state(
+    services: Services, operator: OperatorSide, connect: Connect, shop: Shop, resume: str, fault: str
+) -> None:
+    services.menus.save_draft(SaveDraft("shop", shop_document(resume=resume)), shop.call)
+    services.menus.publish("shop", shop.call)
+    connect()
+    for number, entry in enumerate(ENTRIES[:3]):
+        operator.screen(CONTINUE if number else BEGIN, entry)
+    if fault == "refused":
+        operator.command("mood", refusals=1, status=0x08)
+        operator.screen(CONTINUE, "1")
+    else:
+        operator.command("mood", submits="hold")
+        operator.screen(CONTINUE, "1")
+        operator.command("kill")
+        operator.command("mood", submits="accept")
+        operator.wait("bind", 1)
+    eventually(lambda: UssdSession.get().end_reason == "not_delivered")
+    again = operator.screen(BEGIN, CODE, session="0300")["text"]
+    assert "UGX 5,000" in again
+    assert "being processed" in again
+    assert Transaction.select().count() == 1
+
+
+def test_a_last_screen_that_arrived_or_was_replaced_leaves_no_trace(
+    operator: OperatorSide, connect: Connect, services: Services, shop: Shop
+) -> None:
+    connect()
+    for number, entry in enumerate(ENTRIES):
+        operator.screen(CONTINUE if number else BEGIN, entry)
+    assert UssdSession.get().end_reason == "last_screen"
+    assert operator.screen(BEGIN, CODE)["text"].startswith("Welcome")
+
+
+def test_the_same_key_after_two_seconds_is_a_new_entry_though_the_operator_acknowledges_late(
+    operator: OperatorSide, connect: Connect, clock: MovableClock
+) -> None:
+    connect()
+    operator.screen(BEGIN, CODE)
+    operator.command("mood", submits="hold")
+    assert operator.screen(CONTINUE, "1")["text"].startswith("Enter amount")
+    assert operator.screen(CONTINUE, "1")["text"].startswith("Enter amount"), "a repeat"
+    time.sleep(2.1)
+    clock.advance(2.1)
+    assert operator.screen(CONTINUE, "1")["text"].startswith("Enter whole shillings")
+    operator.command("release")
 
 
 def test_a_half_open_connection_is_noticed(

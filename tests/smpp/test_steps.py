@@ -169,7 +169,7 @@ def test_each_part_of_a_dialect_can_be_set() -> None:
         read_dialect(",".join(f"{name}={value}" for name, value in zip(parts, values, strict=True)))
 
 
-def test_a_step_may_be_a_repeat_until_two_seconds_after_the_acknowledgement() -> None:
+def test_a_step_may_be_a_repeat_until_two_seconds_after_its_screen_was_sent() -> None:
     now = [0.0]
     steps = SubmittedSteps(lambda: now[0])
     step = SmppStep("smpp-1", "256772123456", StepKind.INPUT, "", "1")
@@ -179,8 +179,11 @@ def test_a_step_may_be_a_repeat_until_two_seconds_after_the_acknowledgement() ->
     now[0] = 9.0
     assert steps.may_repeat(step)
     assert not steps.may_repeat(other)
-    steps.acknowledged(submitted)
+    steps.sent(submitted)
     now[0] = 10.9
     assert steps.may_repeat(step)
     now[0] = 11.1
     assert not steps.may_repeat(step)
+    steps.lost(submitted)
+    now[0] = 71.0
+    assert steps.may_repeat(step)

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
+from getpass import getpass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -144,10 +145,15 @@ password_option = click.option(
 
 
 def password_of(password_stdin: bool) -> str:
-    """Return the line on standard input with the `password_option`, else a new password."""
+    """Return the line on standard input with the `password_option`, else a new password.
+
+    A terminal does not show what is typed.
+    """
     from ussd_server.security.passwords import new_password  # most commands do not need argon2
 
-    return sys.stdin.readline().rstrip("\r\n") if password_stdin else new_password()
+    if not password_stdin:
+        return new_password()
+    return getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
 
 
 def show_with_password(account: Any, line: str, password: str, password_stdin: bool) -> None:

@@ -14,11 +14,17 @@ from ussd_server.gateways.table import read_gateway
 
 
 def find_gateways(folder: Path) -> dict[str, Gateway]:
-    """Return the gateways in a folder, by each name that a channel's path may give them."""
+    """Return the gateways in a folder, by each name that a channel's path may give them.
+
+    Ends the program with a sentence that names the folder of a table that describes no gateway.
+    """
     gateways = dict[str, Gateway]()
     for each in sorted(folder.iterdir()):
         if (each / "gateway.toml").exists():
-            gateways[each.name] = read_gateway(each)
+            try:
+                gateways[each.name] = read_gateway(each)
+            except ValueError as why:
+                raise SystemExit(str(why)) from None
         elif (each / "__init__.py").exists():
             gateway: Gateway = import_module(f"{__name__}.{each.name}").GATEWAY
             gateways |= dict.fromkeys((gateway.name, *gateway.other_names), gateway)

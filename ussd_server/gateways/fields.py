@@ -166,12 +166,16 @@ class RequestFields:
         return int(value)
 
 
+_FULL_CODE = re.compile(r"\*[0-9*]{1,30}#", re.ASCII)
+
+
 def split_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tuple[str, str]:
     """Split a dialled text (`*384*123*2*5000#`) into its service code and the entries after it (`2*5000`).
 
     The longest of the channel's `codes` that fits wins over the code that the gateway declares, because some gateways
     declare only the part that they sold (`384`). A code may lack its stars (`384123`) where no other code fits as it is
-    written. If no code fits, returns the declared code and no entries.
+    written. If no code fits, returns the declared code and no entries; without one, a code that was dialled in full is
+    itself the code, and none of the channel's.
     """
     entered = dialled.strip(" ").removeprefix("*").removesuffix("#")
     candidates = [code for code in [*sorted(codes, key=len, reverse=True), declared_code] if code.strip("*#")]
@@ -180,7 +184,9 @@ def split_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tup
         if f"{entered}*".startswith(f"{digits}*"):
             return code, entered[len(digits) + 1 :]
     without_stars = (code for code in candidates if entered == code.strip("*#").replace("*", ""))
-    return next(without_stars, declared_code), ""
+    # Where the channel names its codes, a full code that is none of them is not the only one of the channel.
+    other_code = dialled.strip(" ") if candidates and _FULL_CODE.fullmatch(dialled.strip(" ")) else ""
+    return next(without_stars, declared_code or other_code), ""
 
 
 def _decoded(raw: bytes) -> str:

@@ -92,6 +92,8 @@ class TableGateway(Gateway):
         self._replies = {action: _of_action(table["reply"], action) for action in Action}
         if not _placeholders(list(self._replies.values())) <= _IN_REPLIES:
             raise ValueError(f"{name}: reply knows {', '.join(sorted(_IN_REPLIES))}")
+        if not all("screen" in _placeholders(reply) for reply in self._replies.values()):
+            raise ValueError(f"{name}: a reply without {{screen}} shows subscribers nothing")
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
         fields = RequestFields.of_json(request) if self._is_json else RequestFields.of_form(request)
@@ -171,8 +173,16 @@ class TableGateway(Gateway):
 
 
 def read_gateway(folder: Path) -> TableGateway:
-    """Return the gateway whose table is in a folder of its name. Raises ValueError for a table that describes none."""
-    return TableGateway(folder.name, tomllib.loads((folder / "gateway.toml").read_text(encoding="utf-8")))
+    """Return the gateway whose table is in a folder of its name.
+
+    Raises ValueError, which names the folder, for a table that describes none.
+    """
+    try:
+        return TableGateway(folder.name, tomllib.loads((folder / "gateway.toml").read_text(encoding="utf-8")))
+    except KeyError as missing:
+        raise ValueError(f"{folder}/gateway.toml: {missing} is missing or unknown") from None
+    except (ValueError, TypeError, AttributeError) as why:
+        raise ValueError(f"{folder}/gateway.toml: {why}") from None
 
 
 def _placeholder(template: object) -> str:

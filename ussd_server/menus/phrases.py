@@ -82,6 +82,11 @@ PHRASES = {
         "lg": "Okusasula kwo kukolebwako.",
         "sw": "Malipo yako yanashughulikiwa.",
     },
+    "payment_pending": {
+        "en": "Your payment of UGX {amount}{party} is being processed.",
+        "lg": "Okusasula kwo okwa UGX {amount}{party} kukolebwako.",
+        "sw": "Malipo yako ya UGX {amount}{party} yanashughulikiwa.",
+    },
     "trouble": {
         "en": "Sorry, this did not work. Please try again later.",
         "lg": "Nsonyiwa, tekisobose. Gezaako nate oluvannyuma.",

@@ -51,6 +51,10 @@ class UnansweredError(Exception):
     """A request was sent, and no answer came in time or the connection was lost: its outcome is unknown."""
 
 
+class LateAnswerError(UnansweredError):
+    """The connection stands, and the answer did not come in time: the operator may still act on the request."""
+
+
 class BindLostError(Exception):
     """The connection cannot be used any more; the message says why. `is_refusal`: the operator refused the bind."""
 
@@ -125,10 +129,10 @@ class Bind:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
-    async def submit(self, message: Message) -> int:
+    async def submit(self, message: Message, was_sent: Callable[[], None] = lambda: None) -> int:
         """Submit a message and return the status; tries again for ten seconds while the operator has no room.
 
-        Raises NotBoundError and UnansweredError.
+        Calls `was_sent` each time that the message was sent. Raises NotBoundError and UnansweredError.
         """
         pause, loop = _FIRST_RETRY_SECONDS, asyncio.get_running_loop()
         last_attempt_at = loop.time() + _RETRY_SECONDS
@@ -136,7 +140,7 @@ class Bind:
             if self._connection is None or not self.is_bound:
                 raise NotBoundError
             self.counts["submitted"] += 1
-            answer = await self._connection.request(CommandId.SUBMIT_SM, message.encode())
+            answer = await self._connection.request(CommandId.SUBMIT_SM, message.encode(), was_sent=was_sent)
             if answer.status not in _BUSY:
                 return answer.status
             self.counts["throttled"] += 1
@@ -234,7 +238,14 @@ class _Connection:
         except TimeoutError:
             raise BindLostError("the operator does not read") from None
 
-    async def request(self, command: CommandId, body: bytes, seconds: float = ANSWER_SECONDS) -> Pdu:
+    async def request(
+        self,
+        command: CommandId,
+        body: bytes,
+        seconds: float = ANSWER_SECONDS,
+        *,
+        was_sent: Callable[[], None] = lambda: None,
+    ) -> Pdu:
         """Send a request and return its answer. At most the window's number wait at a time.
 
         Raises NotBoundError when it was not sent, UnansweredError when no answer came.
@@ -254,8 +265,11 @@ class _Connection:
             try:
                 async with asyncio.timeout(seconds):
                     await self.send(Pdu(command, Status.OK, sequence, body))
+                    was_sent()
                     return await answer
-            except (TimeoutError, OSError, BindLostError):
+            except TimeoutError:
+                raise LateAnswerError from None
+            except (OSError, BindLostError):
                 raise UnansweredError from None
             finally:
                 del self._waiting[sequence]

@@ -1,4 +1,4 @@
-"""Steps whose screens the operator has not acknowledged, or only just: an equal step may be a repeat."""
+"""Steps whose screens were just sent, or were not: an equal step may be a repeat."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from ussd_server.gateways.messages import StepKind
 from ussd_server.smpp.steps import SmppStep
 
+# Nobody has read a screen so soon. Whether the operator has acknowledged it says nothing: some do so 20 seconds later.
 _REPEAT_SECONDS = 2.0
-# Without an acknowledgement a screen counts as lost then.
-_LOST_SECONDS = 60.0
+# So long an equal step repeats one whose screen was not sent, or was lost with its link: nobody has read that.
+_UNSEEN_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class SubmittedSteps:
         self._next_sweep = 0.0
 
     def may_repeat(self, step: SmppStep) -> bool:
-        """Whether an equal step's submit_sm was not acknowledged yet, or less than two seconds ago."""
+        """Whether an equal step's screen was sent less than two seconds ago, was not sent yet, or was lost."""
         last = self._submitted.get((step.phone_number, step.session))
         if step.kind is not StepKind.INPUT or last is None or last.until < self._monotonic():
             return False
@@ -44,16 +45,20 @@ class SubmittedSteps:
     def submitting(self, step: SmppStep) -> SubmittedStep:
         """Keep a step whose screen is about to be submitted."""
         self._sweep()
-        submitted = SubmittedStep(step, self._monotonic() + _LOST_SECONDS)
+        submitted = SubmittedStep(step, self._monotonic() + _UNSEEN_SECONDS)
         if step.kind is StepKind.INPUT:
             self._submitted[step.phone_number, step.session] = submitted
         else:
             self._submitted.pop((step.phone_number, step.session), None)
         return submitted
 
-    def acknowledged(self, submitted: SubmittedStep) -> None:
-        """Note that the operator has answered the submit_sm."""
+    def sent(self, submitted: SubmittedStep) -> None:
+        """Note that the screen was sent."""
         submitted.until = self._monotonic() + _REPEAT_SECONDS
+
+    def lost(self, submitted: SubmittedStep) -> None:
+        """Note that the link was lost before the operator had acknowledged the screen."""
+        submitted.until = self._monotonic() + _UNSEEN_SECONDS
 
     def _sweep(self) -> None:
         """Drop what is too old, every two seconds."""

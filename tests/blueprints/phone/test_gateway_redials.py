@@ -32,6 +32,7 @@ from ussd_server.services.ussd.sessions import Sessions
 pytestmark = pytest.mark.both_databases
 
 PROCESSING = "Your payment is being processed."
+PENDING = "Your payment of UGX 5,000 to ACME is being processed."
 APPROVE = Shown("Approve the prompt on your phone.", ends=True)
 
 every_gateway = pytest.mark.parametrize("gateway", PHONES)
@@ -106,7 +107,7 @@ def test_a_redial_while_a_payment_is_being_created_waits_for_it(
     if hangs_up:
         phone.hang_up()
     again = replace(phone, session="call-2")
-    assert again.dial() == (f"{PROCESSING}\n1. Continue", False)
+    assert again.dial() == (f"{PENDING}\n1. Continue", False)
     assert paying.result(30) == (Shown(PROCESSING, ends=True) if hangs_up and gateway != "dmark" else APPROVE)
     assert again.type("1").screen.startswith("Welcome to ACME")
     first, second = UssdSession.select().order_by(UssdSession.id)
@@ -120,7 +121,7 @@ def test_so_does_a_redial_under_the_same_session_id(
 ) -> None:
     phone = at_confirmation(gateway, shop, web)
     paying = pay_until_waited_for(phone)
-    assert phone.dial().screen == f"{PROCESSING}\n1. Continue"
+    assert phone.dial().screen == f"{PENDING}\n1. Continue"
     assert paying.result(30) == APPROVE
 
 
@@ -130,7 +131,7 @@ def test_so_does_a_redial_of_a_phone_that_dialled_straight_to_the_confirmation(
     phone = replace(phone_of("africastalking", shop, web), entries=["1", "5000"])
     assert phone.again().screen.startswith("Pay UGX 5,000?")
     paying = pay_until_waited_for(phone)
-    assert replace(phone, session="call-2").again().screen == f"{PROCESSING}\n1. Continue"
+    assert replace(phone, session="call-2").again().screen == f"{PENDING}\n1. Continue"
     assert paying.result(30) == APPROVE
 
 
@@ -170,7 +171,7 @@ def test_a_yes_that_is_faster_than_the_redial_is_waited_for(
     with before_first(
         monkeypatch, SessionEndings, "end_for_redial", lambda: answers.append(pay_until_waited_for(phone))
     ):
-        assert again.dial().screen == f"{PROCESSING}\n1. Continue"
+        assert again.dial().screen == f"{PENDING}\n1. Continue"
     assert answers[0].result(30) == APPROVE
 
 
@@ -186,7 +187,7 @@ def test_so_is_one_that_is_faster_than_a_redial_under_the_same_session_id(
     with before_first(
         monkeypatch, SessionEndings, "end_for_redial", lambda: answers.append(pay_until_waited_for(same))
     ):
-        assert phone.dial().screen == f"{PROCESSING}\n1. Continue"
+        assert phone.dial().screen == f"{PENDING}\n1. Continue"
     assert answers[0].result(30) == APPROVE
 
 

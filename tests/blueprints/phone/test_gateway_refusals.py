@@ -143,7 +143,7 @@ def test_trouble_after_a_payment_was_created_never_says_that_it_failed(
         broken.setattr("ussd_server.services.ussd.sessions.Sessions.write", _fail)
         assert at("1*5000*1") == "END Your payment is being processed."
     assert Transaction.select().count() == 1
-    assert at("", session="ATUid_2").startswith("CON Your payment is being processed.")
+    assert at("", session="ATUid_2").startswith("CON Your payment of UGX 5,000 to ACME is being processed.")
 
 
 def test_a_channel_over_its_limit_still_answers_with_a_screen(settings: Settings, shop: Shop) -> None:

@@ -86,7 +86,7 @@ def test_a_payment_of_a_call_that_broke_off_is_the_first_screen_of_the_next(
         "date": "2026-11-20 08:15:30",
     }
     assert web.post(f"{shop.channel.gateway_path}/events", data=report).status_code == 200
-    assert at("", session="ATUid_2") == "CON Your payment is being processed.\n1. Continue"
+    assert at("", session="ATUid_2") == "CON Your payment of UGX 5,000 to ACME is being processed.\n1. Continue"
     assert at("1", session="ATUid_2").startswith("CON Welcome")
 
 

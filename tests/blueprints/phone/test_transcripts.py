@@ -157,7 +157,7 @@ def test_a_call_that_broke_off_is_continued_where_it_stopped(gateway: str, shop:
     [
         ("+256770000000", 1, "Your payment of UGX 5,000 to ACME succeeded.\n0 Menu"),
         ("+256770000002", 1, "Your payment of UGX 5,000 to ACME failed.\n0 Menu"),
-        ("+256770000004", 1, "Your payment is being processed.\n1. Continue"),
+        ("+256770000004", 1, "Your payment of UGX 5,000 to ACME is being processed.\n1. Continue"),
         ("+256770000004", 4, "Your payment of UGX 5,000 to ACME succeeded.\n0 Menu"),
     ],
 )

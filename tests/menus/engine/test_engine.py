@@ -285,10 +285,10 @@ def test_a_router_and_a_set_show_nothing_themselves(menu: Make, dial: Dial) -> N
     raw = menu(
         {
             "root": {"type": "input", "text": {"en": "Amount"}, "var": "amount", "goto": "fee"},
-            "fee": {"type": "set", "values": {"fee": "int(vars.amount / 100)", "lost": "1 / 0"}, "goto": "size"},
+            "fee": {"type": "set", "values": {"fee": "int(vars.amount / 100)", "lost": "None"}, "goto": "size"},
             "size": {
                 "type": "router",
-                "cases": [{"when": "vars.lost > 0", "goto": "bye"}, {"when": "vars.fee >= 10", "goto": "large"}],
+                "cases": [{"when": "vars.lost", "goto": "bye"}, {"when": "vars.fee >= 10", "goto": "large"}],
                 "else": {"end": {"en": "Fee {{vars.fee|ugx}}{{vars.lost}}"}},
             },
             "large": {"type": "end", "text": {"en": "Large fee {{vars.fee}}"}},

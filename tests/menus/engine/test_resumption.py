@@ -169,7 +169,8 @@ def test_a_resumed_confirmation_gets_a_new_name(shop: Menu) -> None:
     [
         ("succeeded", 500_000, "Your payment of UGX 5,000 to ACME succeeded.\n0 Menu"),
         ("failed", 500_050, "Your payment of UGX 5,000.50 to ACME failed.\n0 Menu"),
-        ("processing", 500_000, "Your payment is being processed.\n1. Continue"),
+        ("processing", 0, "Your payment is being processed.\n1. Continue"),
+        ("pending", 500_000, "Your payment of UGX 5,000 to ACME is being processed.\n1. Continue"),
     ],
 )
 def test_the_outcome_of_a_payment_is_the_first_screen(shop: Menu, outcome: str, cents: int, sentence: str) -> None:

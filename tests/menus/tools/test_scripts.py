@@ -85,7 +85,7 @@ def test_a_payment_of_a_dropped_session_is_shown_on_the_next_dial(shop: Menu) ->
         {"send": "1"},
         {"send": "5000"},
         {"send": "1", "expect": "Thank you"},
-        {"redial": True, "expect": "Your payment is being processed."},
+        {"redial": True, "expect": "Your payment of UGX 5,000 to ACME is being processed."},
         {"send": "1", "expect": "Welcome to ACME"},
     ]
     assert findings(shop, steps=steps) == []

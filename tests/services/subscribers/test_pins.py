@@ -12,16 +12,18 @@ from urllib.parse import quote
 import pytest
 
 from tests.conftest import MovableClock
-from tests.support.shop import CODE, OPERATOR, Shop, client_call
+from tests.support.shop import CODE, OPERATOR, Shop, client_call, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.menus.engine.actions import PinAction, PinChecked, PinVerdict
+from ussd_server.menus.engine.pins import is_simple
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberPin
+from ussd_server.services.menus.messages import SaveDraft
 from ussd_server.services.subscribers.messages import ErasePersonalData, ResetPin
 from ussd_server.services.subscribers.pins import PinTry
 from ussd_server.services.ussd.messages import BeginSession, EnterText
@@ -224,3 +226,24 @@ def test_a_hundred_pins_at_once_hold_up_no_login_and_more_of_one_client_are_refu
     for place in places:
         place.__exit__(None, None, None)
     assert "Your balance" in GatewayPhone(shop).enters("3", PIN)
+
+
+def test_a_pin_that_is_easy_to_guess_is_refused() -> None:
+    for pin in ("1111", "1234", "7890", "4321", "0987", "1212", "1122", "12345", "98765", "12121", "112233"):
+        assert is_simple(pin), pin
+    for pin in ("2580", "1231", "1123", "7391", "258025", "139713"):
+        assert not is_simple(pin), pin
+
+
+def test_the_check_warns_where_a_menu_asks_for_another_length_than_the_clients_other_menu(
+    services: Services, shop: Shop
+) -> None:
+    pin = {"type": "pin", "mode": "choose", "text": "Choose", "goto": "root", "locked": "bye", "length": 4}
+    report = services.menus.save_draft(SaveDraft("other", shop_document(id="other", nodes={"bye": pin})), shop.call)
+    messages = [each.message for each in report.warnings if each.rule == "pin"]
+    assert "the PIN has 4 digits here and 6 in the menu `savings-group`" in messages
+    of_another = Shop(services, shop_document(), code="*777#")
+    report = services.menus.save_draft(
+        SaveDraft("other", shop_document(id="other", nodes={"bye": pin})), of_another.call
+    )
+    assert not [each for each in report.warnings if each.rule == "pin"]

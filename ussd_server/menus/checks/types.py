@@ -12,8 +12,8 @@ from typing import Any
 
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.expressions import Expression, Name
-from ussd_server.menus.document.findings import Finding, error
+from ussd_server.menus.document.expressions import Expression, Name, may_be_fraction
+from ussd_server.menus.document.findings import Finding, error, warning
 from ussd_server.menus.document.nodes import ListNode, LookupNameNode, Node
 from ussd_server.menus.document.variables import WIDEST_FACTS, Variable
 from ussd_server.menus.tools.node_parts import Path, expressions
@@ -34,7 +34,6 @@ _FACTS: Mapping[str, Any] = {
     "network": "64110",
     "session_id": "s",
 }
-_NUMBERS = {"amount", "integer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +92,26 @@ def find_wrong_types(document: Document, work: WorkBudget) -> Iterator[Finding]:
                 yield error("type", message, name, path)
 
 
+def find_fractions(document: Document) -> Iterator[Finding]:
+    """Find numbers that may be fractions: a subscriber whose amount gives one is led to `on_error`."""
+    for name, node in document.nodes.items():
+        for path, expression in expressions(node):
+            match path:
+                case ("values", var) | ("options", _, "set", var):
+                    variable = document.variables.get(var)
+                case ("value",) if isinstance(node, ListNode):
+                    variable = document.variables.get(node.var or "")
+                case _:
+                    variable = None
+            is_number = (variable is not None and variable.is_number) or path == ("amount",)
+            if is_number and may_be_fraction(expression.source):
+                place = f"`{'.'.join(path)}`"
+                message = (
+                    f"{place} may be a fraction; write `int()`, `round()` or `ceil()` around `{expression.source}`"
+                )
+                yield warning("fraction", message, name)
+
+
 def _wanted(document: Document, node: Node, path: Path) -> _Expected | None:
     """Return what a place needs; None for one that takes anything or whose variable is not declared."""
     match path:
@@ -115,7 +134,7 @@ def _kept(document: Document, var: str) -> _Expected | None:
     def fits(value: Any) -> bool:
         if variable.type == "list":
             return isinstance(value, list)
-        if variable.type in _NUMBERS:
+        if variable.is_number:
             return _is_number(value) or (isinstance(value, str) and value.removeprefix("-").isdigit())
         return _is_text(value) or (variable.type == "text" and _is_number(value))
 

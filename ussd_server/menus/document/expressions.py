@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import keyword
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -77,6 +78,10 @@ class Expression:
         """Return whether the condition holds; one without a value does not."""
         return bool(self.value(scope))
 
+    def holds(self, scope: Scope) -> bool:
+        """Return whether the condition holds. Raises `NoValueError` for one without a value."""
+        return bool(self._evaluate(scope))
+
 
 Assignments = tuple[tuple[str, Expression], ...]  # variables, each with its new value
 
@@ -107,6 +112,20 @@ def compared_with(source: str, name: Name) -> frozenset[Name] | None:
     return frozenset(compared) - {name} if reads == compared.count(name) else None
 
 
+def may_be_fraction(source: str) -> bool:
+    """Return whether an expression divides, or has a decimal, outside of `int()`, `round()` and `ceil()`."""
+
+    def divides(node: ast.AST) -> bool:
+        match node:
+            case ast.Call(func=ast.Name(id="int" | "round" | "ceil")):
+                return False
+            case ast.BinOp(op=ast.Div()) | ast.Constant(value=float()):
+                return True
+        return any(divides(child) for child in ast.iter_child_nodes(node))
+
+    return divides(ast.parse(_RESERVED.sub(rf"\g<0>{_MARK}", source.strip()), mode="eval"))
+
+
 def _meant(source: str) -> str:
     """Return what the author of a text that is no expression may have meant, or an example."""
     found = next((f"`{right}`, not `{wrong}`" for wrong, right in _MISWRITTEN if re.search(wrong, source)), None)
@@ -131,7 +150,7 @@ def _build(node: ast.expr, depth: int, names: set[Name]) -> Evaluate:
     except KeyError:  # no table has this kind of part, this operator or this function
         raise ExpressionError(
             f"`{ast.unparse(node)}` is not allowed; use comparisons, and, or, not, + - * / %, "
-            "len int str lower, vars.x, session.x, subscriber.has_pin, provider.x.available and constants"
+            "len int round ceil str lower, vars.x, session.x, subscriber.has_pin, provider.x.available and constants"
         ) from None
 
 
@@ -246,12 +265,29 @@ def _length(value: Any) -> int:
 
 
 def _whole(value: Any) -> int:
+    """Return a number without its fraction, or the number that a text of digits writes."""
     if isinstance(value, str):
         digits = value.strip()
         if not (digits.isascii() and digits.removeprefix("-").isdigit() and len(digits) <= 16):
             raise NoValueError
         return int(digits)
-    return int(_number(value))
+    return math.trunc(_exact(value))
+
+
+def _round(value: Any) -> int:
+    """Return the nearest whole number; of two that are as near, the one further from zero, as cashiers round."""
+    exact = _exact(value)
+    return int(math.copysign(math.floor(abs(exact) + 0.5), exact))
+
+
+def _ceil(value: Any) -> int:
+    """Return the next whole number that is not less."""
+    return math.ceil(_exact(value))
+
+
+def _exact(value: Any) -> int | float:
+    """Return a number without the error of binary fractions: 0.29 * 100 is 29."""
+    return round(_number(value), 6)
 
 
 def _text(value: Any) -> str:
@@ -294,6 +330,8 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "len": _length,
     "int": _whole,
+    "round": _round,
+    "ceil": _ceil,
     "str": _text,
     "lower": lambda value: _text(value).lower(),
 }

@@ -37,6 +37,12 @@ OnInvalid = Annotated[Invalid, kinds.record(Invalid), "what happens after an ent
 OnError = Annotated[
     str | None, kinds.BRANCH, "the next node where there is no answer; without it, the polite last screen"
 ]
+OnNoValue = Annotated[
+    str | None,
+    kinds.BRANCH,
+    "the next node where an expression gives nothing that its variable can hold, such as a fraction for an amount; "
+    "without it, the polite last screen",
+]
 PhoneNumber = Annotated[Expression, kinds.EXPRESSION, "an expression that gives a phone number"]
 AccountOf = Annotated[Expression, kinds.ACCOUNT, "`main` (default), or an expression that gives a phone number"]
 OptionKey = Annotated[str, kinds.OPTION_KEY, "what to type; numbered when absent"]
@@ -63,6 +69,7 @@ class MenuNode:
         tuple[Option, ...], kinds.records(Option, MAX_OPTIONS, 1, "a menu needs at least one option"), "the choices"
     ]
     invalid: OnInvalid = Invalid()
+    on_error: OnNoValue = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +113,7 @@ class ListNode:
     var: Annotated[str | None, kinds.VARIABLE, "the variable that keeps the choice"] = None
     empty: Annotated[str | None, kinds.BRANCH, "the node or last screen when there are no items"] = None
     invalid: OnInvalid = Invalid()
+    on_error: OnNoValue = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +141,12 @@ class RouterNode:
         tuple[Case, ...], kinds.records(Case), "conditions in their order; the first that holds decides"
     ] = ()
     otherwise: Annotated[str, Key("else"), kinds.BRANCH, "where none holds"]
+    on_error: Annotated[
+        str | None,
+        kinds.BRANCH,
+        "the next node where a condition has no value, such as one that compares a number that was never set; without "
+        "it, the polite last screen",
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +156,7 @@ class SetNode:
     name: str
     values: Annotated[Assignments, kinds.SOME_ASSIGNMENTS, "variables to change, each by an expression"]
     goto: Goto
+    on_error: OnNoValue = None
 
 
 def _language_name(option: DocumentFields, name: str) -> str:
@@ -269,6 +284,12 @@ class PayNode:
     ] = ()
     accepted: Annotated[str, kinds.BRANCH, "the node or last screen when the payment was created"]
     rejected: Annotated[str, kinds.BRANCH, "the node or last screen when it was refused"]
+    on_error: Annotated[
+        str | None,
+        kinds.BRANCH,
+        "the node or last screen when the amount is no whole number of shillings, or no one is named to pay; without "
+        "it, that of `rejected`",
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

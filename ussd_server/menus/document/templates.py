@@ -34,6 +34,11 @@ class Slot:
     filters: tuple[Filter, ...]
     widest: str
 
+    @property
+    def has_default(self) -> bool:
+        """Whether a text stands in for a value that was never set."""
+        return any(each.name == "default" for each in self.filters)
+
     def phone_text(self, scope: Scope) -> str:
         """Return the value for a phone: filtered, in the GSM alphabet, cut to the declared width."""
         value = self.value(scope, drop_controls)

@@ -38,6 +38,10 @@ class Variable:
     fields: Mapping[str, Variable] = field(default_factory=dict)
 
     @property
+    def is_number(self) -> bool:
+        return self.type in ("amount", "integer")
+
+    @property
     def widest(self) -> str:
         """The longest value, as a text without a filter shows it."""
         return {

@@ -236,7 +236,7 @@ def _body(body: Any, scope: Scope) -> Any:
 def failure_target(node: nodes.ActionNode, *, timed_out: bool = False) -> str | None:
     """Return the next node after a failed action; None when the menu has none."""
     if isinstance(node, nodes.PayNode):
-        return node.rejected
+        return node.on_error or node.rejected
     if isinstance(node, nodes.SmsNode):
         return node.goto
     if isinstance(node, nodes.HttpNode) and timed_out and node.on_timeout is not None:

@@ -201,7 +201,10 @@ def _choose(navigator: Navigator, state: State, typed: str) -> Turn:
             options = state.values().options(node)
             option = next((each for each in options if each.key == typed), None)
             if option is not None:
-                return navigator.advance(navigator.assign(state, option.set), option.goto)
+                assigned = navigator.assign(state, option.set)
+                if assigned is None:
+                    return navigator.advance(state, node.on_error)
+                return navigator.advance(assigned, option.goto)
         case ConfirmNode() if typed in ("1", "2"):
             return (
                 navigator.advance(state, node.yes) if typed == "1" else navigator.advance(_unconfirmed(state), node.no)
@@ -231,6 +234,8 @@ def _choose_item(navigator: Navigator, state: State, node: ListNode, item: Any) 
     if node.var is not None:
         value = node.value.value({**state.scope(), "item": item}) if node.value is not None else item
         state = navigator.keep(state, node.var, value)
+        if node.var not in state.variables:
+            return navigator.advance(state, node.on_error)
     return navigator.advance(state, node.goto)
 
 

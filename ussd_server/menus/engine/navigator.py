@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ussd_server.menus.document import nodes
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.expressions import Assignments, Scope
+from ussd_server.menus.document.expressions import Assignments, Expression, NoValueError, Scope
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import EVERY_PROVIDER, ProviderStates
 from ussd_server.menus.engine.actions import MenuAction, PinAction, action_of, failure_target
@@ -189,10 +189,10 @@ class Navigator:
                 case None:
                     break
                 case nodes.RouterNode():
-                    scope = state.scope()
-                    target = next((goto for when, goto in node.cases if when.is_true(scope)), node.otherwise)
+                    target = _routed(node, state)
                 case nodes.SetNode():
-                    state, target = self.assign(state, node.values), node.goto
+                    assigned = self.assign(state, node.values)
+                    state, target = (state, node.on_error) if assigned is None else (assigned, node.goto)
                 case nodes.ListNode(empty=str(empty)) if not items_of(node, state.scope()):
                     target = empty
                 case nodes.PinNode():
@@ -203,6 +203,8 @@ class Navigator:
                     if action is not None:
                         return Turn(_state_during(state, node, hops), action=action)
                     target = failure_target(node)
+                case nodes.ConfirmNode() if self._shows_hole(node, state):
+                    break
                 case _:
                     return self.show(self.stand_at(state, node))
         return self.end_with_error(state)
@@ -290,14 +292,20 @@ class Navigator:
     def budget(self, state: State) -> Budget:
         return self.document.budget_for(state.facts.network).narrowed(self.channel.budget)
 
-    def assign(self, state: State, assignments: Assignments) -> State:
-        """Set variables one after another; a value that does not fit its variable unsets it."""
+    def assign(self, state: State, assignments: Assignments) -> State | None:
+        """Set variables one after another; None where an expression gives nothing that its variable can hold.
+
+        No expression leaves a number without a value. The constant `None` clears a variable.
+        """
         if not assignments:
             return state
         # Copy all variables once, not for each assignment: a menu may have many of both.
         kept, scope = dict(state.variables), state.scope()
         for name, expression in assignments:
-            self._set(kept, name, expression.value(scope))
+            value = expression.value(scope)
+            self._set(kept, name, value)
+            if name not in kept and (value is not None or self._needs_value(name, expression)):
+                return None
             if name not in state.secrets:
                 scope["vars"][name] = kept.get(name)
         return state._replace(variables=kept)
@@ -308,11 +316,34 @@ class Navigator:
         self._set(kept, name, value)
         return state._replace(variables=kept)
 
+    def _shows_hole(self, node: nodes.ConfirmNode, state: State) -> bool:
+        """Whether a question would show nothing where a number belongs: nobody can say yes to that."""
+        scope, declared = state.scope(), self.document.variables
+        return any(
+            slot.name.scope == "vars"
+            and declared[slot.name.name].is_number
+            and slot.name.look_up(scope) is None
+            and not slot.has_default
+            for slot in node.text.in_language(state.language).slots
+        )
+
+    def _needs_value(self, name: str, expression: Expression) -> bool:
+        return self.document.variables[name].is_number and expression.source.strip() != "None"
+
     def _set(self, kept: dict[str, Any], name: str, value: Any) -> None:
         converted = self.document.variables[name].convert(value)
         kept.pop(name, None)
         if converted is not None:
             kept[name] = converted
+
+
+def _routed(node: nodes.RouterNode, state: State) -> str | None:
+    """Return the next node of a router; `on_error` where a condition has no value."""
+    scope = state.scope()
+    try:
+        return next((goto for when, goto in node.cases if when.holds(scope)), node.otherwise)
+    except NoValueError:
+        return node.on_error
 
 
 def _is_secret(node: nodes.Node) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from ussd_server.menus.document.nodes import PinNode
 from ussd_server.menus.engine.actions import ActionOutcome, PinAction, PinChecked, PinVerdict
@@ -11,7 +12,6 @@ from ussd_server.menus.phrases import phrase
 
 # The name under which the new PIN waits to be typed again; no variable has it.
 _CHOSEN = ""
-_RISING = "0123456789"
 
 
 def enter_pin(navigator: Navigator, state: State, node: PinNode, typed: str) -> Turn:
@@ -37,8 +37,10 @@ def enter_pin(navigator: Navigator, state: State, node: PinNode, typed: str) -> 
 
 
 def is_simple(pin: str) -> bool:
-    """Whether the digits of a PIN are equal, or rise by one."""
-    return len(set(pin)) == 1 or pin in _RISING
+    """Whether a PIN is easy to guess: 1111, 3456, 7890, 4321, 1212 or 1122."""
+    steps = {(int(after) - int(before)) % 10 for before, after in pairwise(pin)}
+    is_pair_repeated = pin == (pin[:2] * len(pin))[: len(pin)]
+    return steps in ({0}, {1}, {9}) or is_pair_repeated or pin[::2] == pin[1::2]
 
 
 def apply_pin_outcome(navigator: Navigator, state: State, node: PinNode, outcome: ActionOutcome) -> Turn:

@@ -68,7 +68,9 @@ def announce(
     values: Mapping[str, Any] | None = None,
     channel: DisplayOptions = STANDARD,
 ) -> Turn:
-    """Begin a session with the outcome of a payment: `succeeded`, `failed` or `processing`.
+    """Begin a session with the outcome of a payment: `succeeded`, `failed`, `pending` or `processing`.
+
+    `processing` is for a step in progress, whose payment is not known yet: without the amount.
 
     The sentence names the menu's title as payee of a `collection` and payer of a `disbursement`, as far as it fits.
     """
@@ -77,7 +79,7 @@ def announce(
     spoken = state.language
     renderer = Renderer(document, spoken, channel.transliterates)
     budget = navigator.budget(state)
-    if outcome == "processing":
+    if outcome in ("processing", "pending"):
         way_on = f"1. {document.navigation.label('continue', spoken)}"
     else:
         way_on = f"{TO_MENU} {phrase('menu', spoken)}"

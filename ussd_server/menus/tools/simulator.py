@@ -103,7 +103,7 @@ class Simulator:
                     self.document,
                     self._session,
                     self.language,
-                    "processing",
+                    "pending",
                     paid_cents,
                     values=self.world.given,
                     channel=self.channel,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from difflib import unified_diff
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Any
 
 from ussd_server.menus.checks.check import check
@@ -16,15 +17,15 @@ from ussd_server.menus.checks.references import find_unknown_variables
 from ussd_server.menus.checks.width_proof import FullestScreen, fullest_screens
 from ussd_server.menus.document.bounds import WorkBudget, find_excess
 from ussd_server.menus.document.document import Document, parse, read
-from ussd_server.menus.document.findings import Finding, Report, Spelling, error
-from ussd_server.menus.document.nodes import HandoverNode, HttpNode, PayNode
+from ussd_server.menus.document.findings import Finding, Report, Spelling, error, warning
+from ussd_server.menus.document.nodes import HandoverNode, HttpNode, PayNode, PinNode
 from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.texts import read_text
 from ussd_server.menus.source.yaml_text import Places, SourceError, json_places, write_yaml
 from ussd_server.menus.tools.diagram import Graph, draw, graph
 from ussd_server.menus.tools.node_parts import names_in
-from ussd_server.models.ussd import MenuVersion, UssdSession
+from ussd_server.models.ussd import Menu, MenuVersion, UssdSession
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.services.menus.messages import CheckMenu, SaveDraft
 from ussd_server.status import Code, ServiceError
@@ -106,15 +107,50 @@ def _refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Find
             yield error("address", str(refusal), name)
 
 
+def pin_lengths_of_others(menu_id: str, raw: dict[str, Any], client_id: str) -> dict[str, int]:
+    """The digits of PINs in each other published menu of a client, by its name; empty for a menu that asks for none."""
+    nodes = raw.get("nodes")
+    is_asking = isinstance(nodes, dict) and any(
+        isinstance(node, dict) and node.get("type") == "pin" for node in nodes.values()
+    )
+    if not is_asking:
+        return {}
+    others = Menu.select(Menu.id, Menu.name, Menu.published_version).where(
+        Menu.client_id == client_id, Menu.name != menu_id, Menu.published_version.is_null(False)
+    )
+    return {
+        other.name: node.length
+        for other in others
+        for node in published_document(other.id, other.published_version).nodes.values()
+        if isinstance(node, PinNode)
+    }
+
+
+def _other_pin_lengths(document: Document, lengths: Mapping[str, int]) -> Iterator[Finding]:
+    """The `pin` nodes whose length is another one than in another menu: a subscriber has one PIN with a client."""
+    for name, node in document.nodes.items():
+        for other, length in lengths.items():
+            if isinstance(node, PinNode) and node.length != length:
+                message = f"the PIN has {node.length} digits here and {length} in the menu `{other}`"
+                yield warning("pin", message, name)
+
+
 def check_document(
-    raw: dict[str, Any], places: Callable[[], Places] | None, guard: AddressGuard, session_life_seconds: int
+    raw: dict[str, Any],
+    places: Callable[[], Places] | None,
+    guard: AddressGuard,
+    session_life_seconds: int,
+    pin_lengths: Mapping[str, int],
 ) -> Report:
-    """Check a document by every rule (`menus.checks.check`), with the addresses that `guard` refuses."""
+    """Check a document by every rule (`menus.checks.check`), with the addresses that `guard` refuses.
+
+    `pin_lengths` are those of the client's other menus.
+    """
     judge = partial(
         check,
         allow_plain_http=guard.takes_plain_http,
         session_life_seconds=session_life_seconds,
-        also=lambda document: _refused_addresses(document, guard),
+        also=lambda document: chain(_refused_addresses(document, guard), _other_pin_lengths(document, pin_lengths)),
         places=places,
     )
     return in_native_thread(judge, raw, pool="documents")

@@ -66,14 +66,14 @@ class MenuService:
                 ).execute()
             menu = Menu.select(Menu.id, Menu.client_id).where(_is(request.menu_id, context)).get()
             _write_audit_event("menu.saved", menu, context, now)
-        return self._report(request.menu_id, document, places)
+        return self._report(request.menu_id, context, document, places)
 
     def check(self, request: messages.CheckMenu, context: RequestContext) -> messages.CheckReport:
         """Check a menu's draft, or the given document. Raises NOT_FOUND for a menu without a draft."""
         context.require("menus:read")
         if request.document is None and request.source is None:
-            return self._report(request.menu_id, find_menu(request.menu_id, context).draft)
-        return self._report(request.menu_id, *documents.read_source(request))
+            return self._report(request.menu_id, context, find_menu(request.menu_id, context).draft)
+        return self._report(request.menu_id, context, *documents.read_source(request))
 
     def publish(self, menu_id: str, context: RequestContext) -> messages.VersionView:
         """Publish the draft as a new version. Publishing the current version again changes nothing.
@@ -85,7 +85,7 @@ class MenuService:
         """
         context.require("menus:write")
         menu = find_menu(menu_id, context)
-        report = self._report(menu_id, menu.draft)
+        report = self._report(menu_id, context, menu.draft)
         if not report.passes:
             raise ServiceError(Code.MENU_INVALID, documents.sentence_of(report.errors[0]))
         return self._publish(menu, menu.draft, context)
@@ -302,9 +302,10 @@ class MenuService:
         return call_secrets(self._keyring, context.client_id)
 
     def _report(
-        self, menu_id: str, raw: dict[str, Any], places: Callable[[], Places] | None = None
+        self, menu_id: str, context: RequestContext, raw: dict[str, Any], places: Callable[[], Places] | None = None
     ) -> messages.CheckReport:
-        report = documents.check_document(raw, places, self._guard, self._session_life_seconds)
+        pin_lengths = documents.pin_lengths_of_others(menu_id, raw, context.client_id)
+        report = documents.check_document(raw, places, self._guard, self._session_life_seconds, pin_lengths)
         return messages.CheckReport(menu_id, report.passes, report.errors, report.warnings)
 
 

@@ -95,11 +95,12 @@ class Conversations:
             return None
         if may_be_paying(last):
             return self._announced(row, dial, last.language, "processing")
-        if document_of(row).resume == "off" or not _is_cut_off(last, dial.input):
+        was_unseen = last.end_reason == EndReason.NOT_DELIVERED
+        if (document_of(row).resume == "off" and not was_unseen) or not _is_cut_off(last, dial.input):
             return None
         payment = _payment_of(last)
         if payment is not None:
-            outcome = OUTCOME_WORDS.get(TransactionStatus(payment.status), "processing")
+            outcome = OUTCOME_WORDS.get(TransactionStatus(payment.status), "pending")
             return self._announced(row, dial, last.language, outcome, payment.amount_cents, payment.type)
         # A session that ended with its last screen has no state.
         if dial.entries or not last.state or not _is_resumable(last):

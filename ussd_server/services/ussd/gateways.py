@@ -145,6 +145,18 @@ class GatewayService:
         except UnreadableError as why:
             log.warning("a report cannot be read", why=str(why), channel_id=channel.channel_id)
 
+    def record_undelivered(self, adapter: str, secret: str, request: GatewayRequest) -> None:
+        """Record that the last screen, which answered this step, may not have reached the phone.
+
+        The next session shows the outcome of the payment, as after a gateway's own report. Raises NOT_FOUND for an
+        unknown path.
+        """
+        channel = self._channels.find(adapter, secret)
+        step = ADAPTERS[adapter].read(request, ChannelOptions(channel.codes, channel.cumulative))
+        row = find_session(channel.channel_id, step.provider_session_id, step.phone_number).row
+        if row is not None:
+            _mark_undelivered(row)
+
     def _answer_from_cache(self, phone_step: PhoneStep) -> GatewayScreen | None:
         """Answer the next entry of a cached session without reading it; None when it must be read.
 
@@ -278,9 +290,14 @@ class GatewayService:
         if row.status == SessionStatus.ACTIVE:
             status = SessionStatus.FAILED if failed else SessionStatus.ENDED_BY_USER
             self._sessions.endings.end(row, status, EndReason.NOT_DELIVERED if failed else EndReason.ABANDONED)
-        elif failed and row.status == SessionStatus.COMPLETED:
-            # The last screen never reached the phone: the next session shows the outcome of the payment.
-            UssdSession.update(end_reason=EndReason.NOT_DELIVERED).where(UssdSession.id == row.id).execute()
+        elif failed:
+            _mark_undelivered(row)
+
+
+def _mark_undelivered(row: UssdSession) -> None:
+    """Note on a completed session that its phone never got the last screen; a later one under its id is left alone."""
+    if row.status == SessionStatus.COMPLETED:
+        UssdSession.update(end_reason=EndReason.NOT_DELIVERED).where(UssdSession.id == row.id).execute()
 
 
 def _screen_of(turn: Mapping[str, Any]) -> GatewayScreen:

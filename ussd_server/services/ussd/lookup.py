@@ -16,6 +16,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel, Menu, ServiceCode, ShownOutcome, SubscriberLanguage, UssdSession
 from ussd_server.services.transactions.messages import TransactionStatus
+from ussd_server.services.ussd.messages import EndReason
 from ussd_server.values import new_id_floor, unchanging
 
 RESUME_WITHIN = timedelta(minutes=10)
@@ -157,7 +158,7 @@ def _with_target(rows: Any, *, is_phone: bool) -> Any:
     """Add the columns of a target to a query that has joined the service code, or none."""
     owner, last = Client.alias("owner"), UssdSession.alias("last")
     newest = (
-        last.select(last.id, last.turn, last.last_seen_at, last.working_token)
+        last.select(last.id, last.turn, last.last_seen_at, last.working_token, last.end_reason)
         .where(
             last.client_id == owner.id,
             last.phone_number == param(UssdSession.phone_number, "phone_number"),
@@ -168,7 +169,11 @@ def _with_target(rows: Any, *, is_phone: bool) -> Any:
         .alias("newest")
     )
     is_recent = newest.c.last_seen_at >= param(UssdSession.last_seen_at, "resumable_since")
-    is_resumable = (newest.c.turn >= FEWEST_TURNS_TO_RESUME) | newest.c.working_token.is_null(False)
+    is_resumable = (
+        (newest.c.turn >= FEWEST_TURNS_TO_RESUME)
+        | newest.c.working_token.is_null(False)
+        | (newest.c.end_reason == EndReason.NOT_DELIVERED)
+    )
     resumable = Select([newest], [newest.c.id]).where(is_recent, is_resumable)
     paying = UssdSession.alias("paying")
     paid = (
