@@ -29,7 +29,7 @@ _SCOPE = {
     "provider": {"mtn.available": True},
     "subscriber": {"has_pin": False},
     "item": {"fee": 150000},
-    "today": expressions.Day("2026-12-31"),
+    "today": expressions.CalendarDay("2026-12-31"),
 }
 FILTERS = {
     "ugx": ("{{vars.amount|ugx}}", "thousands separators"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.document.expressions import Day, ExpressionError, Name, compile_expression
+from ussd_server.menus.document.expressions import CalendarDay, ExpressionError, Name, compile_expression
 
 SCOPE: dict[str, Any] = {
     "vars": {"amount": 5000, "name": "Achen", "items": [1, 2], "class": "P7", "from": "item.class"},
@@ -141,7 +141,7 @@ def test_a_miswritten_operator_is_named_with_the_right_one(written: str, meant: 
 
 
 def test_today_is_a_date_to_which_days_are_added() -> None:
-    scope = {"today": Day("2026-12-31"), "vars": {"due": "2027-01-07", "days": 7}}
+    scope = {"today": CalendarDay("2026-12-31"), "vars": {"due": "2027-01-07", "days": 7}}
 
     def value(source: str) -> Any:
         return compile_expression(source).value(scope)

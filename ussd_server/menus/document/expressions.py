@@ -34,13 +34,13 @@ WIDEST_DATE = "31/12/2026"
 """A date as phones show it. As a value it is `2026-12-31`, so that dates compare as texts."""
 
 
-class Day(str):
+class CalendarDay(str):
     """A date as `2026-12-31`, to which days can be added."""
 
-    def plus(self, days: int) -> Day:
+    def plus(self, days: int) -> CalendarDay:
         """Return a later day, or an earlier one. Raises `NoValueError` where the calendar ends."""
         try:
-            return Day((datetime.date.fromisoformat(self) + datetime.timedelta(days=days)).isoformat())
+            return CalendarDay((datetime.date.fromisoformat(self) + datetime.timedelta(days=days)).isoformat())
         except OverflowError:
             raise NoValueError from None
 
@@ -224,7 +224,7 @@ def _arithmetic(node: ast.BinOp, part: _Part) -> Evaluate:
 
     def evaluate(scope: Scope) -> Any:
         first, second = left(scope), right(scope)
-        if isinstance(first, Day) and operate in (operator.add, operator.sub) and not isinstance(second, str):
+        if isinstance(first, CalendarDay) and operate in (operator.add, operator.sub) and not isinstance(second, str):
             days = _number(second)
             if not isinstance(days, int):
                 raise NoValueError

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ussd_server.menus.document import nodes
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.expressions import Assignments, Day, Expression, NoValueError, Scope
+from ussd_server.menus.document.expressions import Assignments, CalendarDay, Expression, NoValueError, Scope
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import EVERY_PROVIDER, ProviderStates
 from ussd_server.menus.engine.actions import MenuAction, PinAction, action_of, failure_target
@@ -105,7 +105,7 @@ class State(NamedTuple):
             "session": self.facts.as_scope(),
             "provider": self.facts.providers,
             "subscriber": {"has_pin": bool(self.facts.has_pin)},
-            "today": Day(self.facts.today),
+            "today": CalendarDay(self.facts.today),
         }
 
     def values(self) -> LiveValues:
