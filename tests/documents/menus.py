@@ -29,6 +29,7 @@ _SCOPE = {
     "provider": {"mtn.available": True},
     "subscriber": {"has_pin": False},
     "item": {"fee": 150000},
+    "today": expressions.CalendarDay("2026-12-31"),
 }
 FILTERS = {
     "ugx": ("{{vars.amount|ugx}}", "thousands separators"),
@@ -43,7 +44,7 @@ EXPRESSIONS = (
     "vars.amount != 5000 or vars.amount > 1", "session.network in ['64110', '64101']", "vars.name not in ['Okot']",
     "vars.amount + 500 - 100", "vars.amount * 2", "vars.amount / 2", "vars.amount % 1000", "len(vars.name)",
     "int('42')", "round(vars.amount / 3)", "ceil(vars.amount / 3)", "'UGX ' + str(vars.amount)", "lower(vars.name)",
-    "item.fee", "provider.mtn.available", "not subscriber.has_pin",
+    "item.fee", "provider.mtn.available", "not subscriber.has_pin", "today() + 30",
 )  # fmt: skip
 """Each is shown with its value; every function and operator stands in one of them."""
 

@@ -138,13 +138,15 @@ def test_each_command_of_the_image_works_in_a_read_only_tree(image: Path, settin
     with (
         started(image, settings, web, USSD_BIND=f"127.0.0.1:{port}"),
         started(image, settings, services["worker"]["command"]) as worker,
+        started(image, settings, services["smpp"]["command"]) as smpp,
     ):
         eventually(lambda: status_of(f"http://127.0.0.1:{port}/health/ready") == 200)
         _, *program, check = services["web"]["healthcheck"]["test"]
         run(image, settings, [*program, check.replace(":8000", f":{port}")])
-        eventually(lambda: ends_in_order(worker))
-        assert worker.poll() is None
-    assert worker.returncode == 0
+        for each in (worker, smpp):
+            eventually(lambda each=each: ends_in_order(each))
+            assert each.poll() is None
+    assert (worker.returncode, smpp.returncode) == (0, 0)
     assert {path: path.stat().st_mtime_ns for path in image.parent.rglob("*")} == before
 
 

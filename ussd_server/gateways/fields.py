@@ -166,7 +166,7 @@ class RequestFields:
         return int(value)
 
 
-_FULL_CODE = re.compile(r"\*[0-9*]{1,30}#", re.ASCII)
+_FULL_CODE = re.compile(r"\*[0-9]+(?:\*[0-9]+)*#", re.ASCII)
 
 
 def split_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tuple[str, str]:

@@ -59,7 +59,7 @@ def test_an_accepted_collection_shows_its_whole_record_and_where_it_lies(program
         "description": "Order 12", "metadata": {"order": 12, "share": 0.5},
         "refunded_amount": 0,
         "origin": "client",
-        "made_by": {"kind": "key", "id": program.key_id, "name": None},
+        "made_by": {"kind": "key", "id": program.key_id, "name": None, "via_menu": None},
         "request_id": reply.headers["X-Request-Id"],
     }  # fmt: skip
 

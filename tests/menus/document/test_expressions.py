@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.document.expressions import ExpressionError, Name, compile_expression
+from ussd_server.menus.document.expressions import CalendarDay, ExpressionError, Name, compile_expression
 
 SCOPE: dict[str, Any] = {
     "vars": {"amount": 5000, "name": "Achen", "items": [1, 2], "class": "P7", "from": "item.class"},
@@ -138,3 +138,22 @@ def test_a_text_cannot_grow_without_bound() -> None:
 def test_a_miswritten_operator_is_named_with_the_right_one(written: str, meant: str) -> None:
     with pytest.raises(ExpressionError, match=meant):
         compile_expression(written)
+
+
+def test_today_is_a_date_to_which_days_are_added() -> None:
+    scope = {"today": CalendarDay("2026-12-31"), "vars": {"due": "2027-01-07", "days": 7}}
+
+    def value(source: str) -> Any:
+        return compile_expression(source).value(scope)
+
+    assert value("today()") == "2026-12-31"
+    assert value("today() + 7") == "2027-01-07"
+    assert value("today() + vars.days == vars.due")
+    assert value("today() - 366") == "2025-12-30"
+    assert value("vars.due > today()") is True
+    assert value("'Due ' + str(today() + 1)") == "Due 2027-01-01"
+    for wrong in ("today() + 0.5", "today() + 10000000", "today() * 2", "today() + None"):
+        assert value(wrong) is None, wrong
+    for wrong in ("today(1)", "today", "today().year", "today() + today"):
+        with pytest.raises(ExpressionError):
+            compile_expression(wrong)

@@ -23,6 +23,13 @@ from ussd_server.services.transactions.messages import CreateDeposit, CreateRefu
 TRANSACTIONS = "/api/transactions"
 
 
+def maker_of(
+    kind: str, maker_id: str | None, name: str | None, via_menu: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Who made a transaction, as its record shows it."""
+    return {"kind": kind, "id": maker_id, "name": name, "via_menu": via_menu}
+
+
 def makers(program: Program, **query: Any) -> dict[str, dict[str, Any]]:
     """Who made each transaction of a client, by its reference."""
     listed = program.get(TRANSACTIONS, limit=100, **query).json["data"]["items"]
@@ -35,10 +42,10 @@ def test_a_key_has_its_id_and_its_present_name(services: Services, web: FlaskCli
     other = Program(services, web, client_id=client.id)
     services.api_keys.update(UpdateApiKey(program.key_id, name="Till 3"), client.call())
     made = program.collect(reference="a").json["data"]
-    maker = {"kind": "key", "id": program.key_id, "name": "Till 3", "via_menu": None}
+    maker = maker_of("key", program.key_id, "Till 3")
     assert made["made_by"] == maker == program.collect(reference="a").json["data"]["made_by"]
     other.collect(reference="b")
-    assert makers(program) == {"a": maker, "b": maker | {"id": other.key_id, "name": None}}
+    assert makers(program) == {"a": maker, "b": maker_of("key", other.key_id, None)}
     assert makers(program, key_id=other.key_id).keys() == {"b"}
     assert makers(program, key_id="no id") == {}
     services.api_keys.delete(program.key_id, client.call())
@@ -60,13 +67,12 @@ def test_a_person_has_an_address_and_an_operator_the_name_that_was_given(
         OperatorRefund(paid, "twice", "Mary", "Jane", 1000, reference="by operators"), operator_context()
     )
     seen = makers(program)
-    assert seen["slip"] == {"kind": "operator", "id": None, "name": "Jane", "via_menu": None}
-    by_person = {"kind": "person", "id": person.caller.user_id, "name": client.email(), "via_menu": None}
-    assert seen["by person"] == by_person
-    assert seen["by operators"] == seen["slip"] | {"name": "Mary"}
+    assert seen["slip"] == maker_of("operator", None, "Jane")
+    assert seen["by person"] == maker_of("person", person.caller.user_id, client.email())
+    assert seen["by operators"] == maker_of("operator", None, "Mary")
 
 
-def test_a_key_that_pays_by_a_menu_is_the_maker_and_names_the_menu(services: Services, web: FlaskClient) -> None:
+def test_a_session_of_the_api_shows_its_key_with_the_menu(services: Services, web: FlaskClient) -> None:
     shop = Shop(services)
     program = Program(services, web, client_id=shop.client_id)
     dialled = {"phone_number": PHONE, "service_code": CODE, "network": "64110"}
@@ -74,9 +80,18 @@ def test_a_key_that_pays_by_a_menu_is_the_maker_and_names_the_menu(services: Ser
     for typed in ("1", "500", "1"):
         assert program.post(f"/api/ussd/sessions/{session}/input", {"text": typed}).status_code == 200
     (maker,) = makers(program).values()
-    assert maker == {
-        "kind": "key", "id": program.key_id, "name": None, "via_menu": {"id": "shop", "title": "ACME"},
-    }  # fmt: skip
+    assert maker == maker_of("key", program.key_id, None, {"id": "shop", "title": "ACME"})
+    assert list(makers(program, key_id=program.key_id).values()) == [maker]
+
+
+def test_a_menu_that_a_phone_dials_has_its_id_and_title(services: Services, web: FlaskClient) -> None:
+    shop = Shop(services)
+    program = Program(services, web, client_id=shop.client_id)
+    for text in ("", "1", "1*500", "1*500*1"):
+        dialled = {"sessionId": "s", "phoneNumber": PHONE, "networkCode": "64110", "serviceCode": CODE, "text": text}
+        assert web.post(shop.channel.gateway_path, data=dialled).status_code == 200
+    (maker,) = makers(program).values()
+    assert maker == maker_of("menu", "shop", "ACME")
 
 
 def test_rows_of_a_payout_have_who_made_the_payout(services: Services, web: FlaskClient) -> None:
@@ -86,7 +101,7 @@ def test_rows_of_a_payout_have_who_made_the_payout(services: Services, web: Flas
     deposit(services, operator_context(client.id), 100_000)
     made = program.post("/api/payouts", {"reference": "P", "items": [row("a")]}).json["data"]["payout_id"]
     assert approver.post(f"/api/payouts/{made}/approve", {}).status_code == 200
-    maker = {"kind": "key", "id": program.key_id, "name": None, "via_menu": None}
+    maker = maker_of("key", program.key_id, None)
     assert makers(program)["P/a"] == maker
     assert makers(program, key_id=program.key_id) == {"P/a": maker}
     assert makers(program, key_id=approver.key_id) == {}

@@ -148,7 +148,7 @@ def _bad_address(node: str, url: str, plain_http: bool) -> Iterator[Finding]:
         yield error("address", f"`{url}` is not an address that may be called; write {accepted}", node)
 
 
-_FACTS = ("session", "provider", "subscriber")
+_FACTS = ("session", "provider", "subscriber", "today")
 
 
 def _is_known(document: Document, name: Name, item_names: set[str]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.expressions import Expression, Name, may_be_fraction
+from ussd_server.menus.document.expressions import TODAY, CalendarDay, Expression, Name, may_be_fraction
 from ussd_server.menus.document.findings import Finding, error, warning
 from ussd_server.menus.document.nodes import ListNode, LookupNameNode, Node
 from ussd_server.menus.document.variables import WIDEST_FACTS, Variable
@@ -162,6 +162,8 @@ def _choices(document: Document, node: Node, name: Name) -> tuple[Any, ...]:
         return () if variable is None else _of_type(variable)
     if name.scope == "session":
         return (_FACTS[name.name],) if name in WIDEST_FACTS else ()
+    if name == TODAY:
+        return (CalendarDay("2026-12-31"),)
     if name.scope in ("provider", "subscriber"):
         return (True, False) if name in WIDEST_FACTS else ()
     return _of_items(document, node, name.name) if isinstance(node, ListNode) else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import keyword
 import math
 import operator
@@ -29,6 +30,21 @@ Evaluate = Callable[[Scope], Any]
 _Part = Callable[[ast.expr], Evaluate]  # compiles a part of the part that is being compiled
 
 
+WIDEST_DATE = "31/12/2026"
+"""A date as phones show it. As a value it is `2026-12-31`, so that dates compare as texts."""
+
+
+class CalendarDay(str):
+    """A date as `2026-12-31`, to which days can be added."""
+
+    def plus(self, days: int) -> CalendarDay:
+        """Return a later day, or an earlier one. Raises `NoValueError` where the calendar ends."""
+        try:
+            return CalendarDay((datetime.date.fromisoformat(self) + datetime.timedelta(days=days)).isoformat())
+        except OverflowError:
+            raise NoValueError from None
+
+
 class ExpressionError(ValueError):
     """An expression or template that is not allowed in a document; the message says why."""
 
@@ -49,7 +65,7 @@ class Name:
     name: str
 
     def __str__(self) -> str:
-        return f"{self.scope}.{self.name}" if self.name else self.scope
+        return "today()" if self == TODAY else f"{self.scope}.{self.name}" if self.name else self.scope
 
     def look_up(self, scope: Scope) -> Any:
         """Return the present value, or None."""
@@ -57,6 +73,10 @@ class Name:
         if not self.name:
             return values
         return values.get(self.name) if isinstance(values, Mapping) else None
+
+
+TODAY = Name("today", "")
+"""What `today()` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +170,8 @@ def _build(node: ast.expr, depth: int, names: set[Name]) -> Evaluate:
     except KeyError:  # no table has this kind of part, this operator or this function
         raise ExpressionError(
             f"`{ast.unparse(node)}` is not allowed; use comparisons, and, or, not, + - * / %, "
-            "len int round ceil str lower, vars.x, session.x, subscriber.has_pin, provider.x.available and constants"
+            "len int round ceil str lower, today(), vars.x, session.x, subscriber.has_pin, provider.x.available and "
+            "constants"
         ) from None
 
 
@@ -159,6 +180,8 @@ def _name_of(node: ast.AST) -> Name | None:
     match node:
         case ast.Name(id="item"):
             return Name("item", "")
+        case ast.Call(func=ast.Name(id="today"), args=[], keywords=[]):
+            return TODAY
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="provider"), attr=provider), attr=fact):
             return Name("provider", f"{provider}.{fact}")
         case ast.Attribute(value=ast.Name(id="subscriber"), attr=fact):
@@ -201,6 +224,11 @@ def _arithmetic(node: ast.BinOp, part: _Part) -> Evaluate:
 
     def evaluate(scope: Scope) -> Any:
         first, second = left(scope), right(scope)
+        if isinstance(first, CalendarDay) and operate in (operator.add, operator.sub) and not isinstance(second, str):
+            days = _number(second)
+            if not isinstance(days, int):
+                raise NoValueError
+            return first.plus(days if operate is operator.add else -days)
         if operate is operator.add and isinstance(first, str) and isinstance(second, str):
             return _bounded(first + second)
         try:

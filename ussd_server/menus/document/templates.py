@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ussd_server.menus.document.expressions import SCOPES, ExpressionError, Name, Scope
+from ussd_server.menus.document.expressions import SCOPES, WIDEST_DATE, ExpressionError, Name, Scope
 from ussd_server.menus.document.findings import Spelling, did_you_mean
 from ussd_server.menus.text import drop_controls, plain
 from ussd_server.values import PHONE_NUMBER, national_number
@@ -33,6 +33,7 @@ class Slot:
     name: Name
     filters: tuple[Filter, ...]
     widest: str
+    is_date: bool = False
 
     @property
     def has_default(self) -> bool:
@@ -40,8 +41,8 @@ class Slot:
         return any(each.name == "default" for each in self.filters)
 
     def phone_text(self, scope: Scope) -> str:
-        """Return the value for a phone: filtered, in the GSM alphabet, cut to the declared width."""
-        value = self.value(scope, drop_controls)
+        """Return the value for a phone: filtered, in the GSM alphabet, cut to the declared width; a date day first."""
+        value = self.value(scope, _day_first if self.is_date else drop_controls)
         return plain(value)[: len(self.widest)]
 
     def value(self, scope: Scope, clean: Callable[[str], str]) -> str:
@@ -141,7 +142,7 @@ def _slot(source: str, widest: Mapping[Name, str]) -> Slot:
         raise ExpressionError(f"`{{{{{source}}}}}` does not begin with {', '.join(f'{scope}.x' for scope in SCOPES)}")
     name = Name(match.group(1) or match.group(3), match.group(2) or "")
     read = tuple(_filter(each) for each in filters)
-    return Slot(name, read, _widest(widest.get(name, ""), read))
+    return Slot(name, read, _widest(widest.get(name, ""), read), widest.get(name) == WIDEST_DATE)
 
 
 def _filter(source: str) -> Filter:
@@ -166,6 +167,11 @@ def _widest(value: str, filters: tuple[Filter, ...]) -> str:
         absent = plain(each.argument) if each.name == "default" else ""
         longest = max(filtered, absent, key=len)
     return longest
+
+
+def _day_first(text: str) -> str:
+    """Write `2026-12-31` as 31/12/2026."""
+    return "/".join(reversed(text.split("-")))
 
 
 def _ugx(text: str, _: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ussd_server.menus.document.expressions import MAX_MAGNITUDE, Name
+from ussd_server.menus.document.expressions import MAX_MAGNITUDE, TODAY, WIDEST_DATE, Name
 from ussd_server.menus.text import drop_controls
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.values import PHONE_NUMBER
@@ -48,7 +48,7 @@ class Variable:
             "amount": "9" * self.max_len,
             "integer": "-" + "9" * self.max_len,
             "phone": "+256777777777",
-            "date": "2026-12-31",
+            "date": WIDEST_DATE,
             "text": "W" * self.max_len,
             "list": "",
         }[self.type]
@@ -120,6 +120,7 @@ WIDEST_FACTS: Mapping[Name, str] = {
     Name("session", "network"): "9" * 10,
     Name("session", "session_id"): "W" * 64,
     Name("subscriber", "has_pin"): "False",
+    TODAY: WIDEST_DATE,
     **{Name("provider", f"{provider}.available"): "False" for provider in PROVIDER_NAMES},
 }
 

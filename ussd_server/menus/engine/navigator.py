@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ussd_server.menus.document import nodes
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.expressions import Assignments, Expression, NoValueError, Scope
+from ussd_server.menus.document.expressions import Assignments, CalendarDay, Expression, NoValueError, Scope
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import EVERY_PROVIDER, ProviderStates
 from ussd_server.menus.engine.actions import MenuAction, PinAction, action_of, failure_target
@@ -23,6 +23,8 @@ MAX_BACK = 20
 MAX_HANDOVER_ENTRIES = 50
 MASK = "****"
 _NOTHING: Mapping[str, Any] = {}
+SAMPLE_DAY = "2026-12-31"
+"""Today in the tools that walk a menu, so that scripts expect the same date every day."""
 
 
 @unchanging
@@ -33,6 +35,7 @@ class SessionFacts:
     service_code: str  # as dialled, for example *165#
     network: str = ""  # the network code, for example 64110
     session_id: str = ""
+    today: str = SAMPLE_DAY  # in Kampala, when the session began; documents read it as `today()`
     has_pin: bool | None = None  # None where the menu does not ask; documents read it as `subscriber.has_pin`
     providers: ProviderStates = field(default_factory=lambda: EVERY_PROVIDER, repr=False, compare=False)  # never stored
 
@@ -102,6 +105,7 @@ class State(NamedTuple):
             "session": self.facts.as_scope(),
             "provider": self.facts.providers,
             "subscriber": {"has_pin": bool(self.facts.has_pin)},
+            "today": CalendarDay(self.facts.today),
         }
 
     def values(self) -> LiveValues:
@@ -111,6 +115,8 @@ class State(NamedTuple):
     def to_dict(self, digest_of: Digest | None = None) -> dict[str, Any]:
         """Return the state as JSON values, without secrets: of those that are kept, only what `digest_of` returns."""
         stored = {**{name: getattr(self, name) for name in _STORED}, "facts": self.facts.as_scope()}
+        if self.facts.today != SAMPLE_DAY:
+            stored["facts"]["today"] = self.facts.today
         if self.facts.has_pin is not None:
             stored["facts"]["has_pin"] = self.facts.has_pin
         if self.kept and digest_of is not None:

@@ -30,6 +30,7 @@ from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.services.menus.messages import CheckMenu, SaveDraft
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import in_native_thread
+from ussd_server.values import kampala_day
 
 # Lines of one version times lines of the other. A comparison may take a second for it: its time grows with the square.
 _MOST_COMPARED = 4000 * 4000
@@ -53,7 +54,8 @@ def document_of(row: UssdSession) -> Document:
 
 
 def facts_of(row: UssdSession, providers: ProviderStates, has_pin: bool | None = None) -> SessionFacts:
-    return SessionFacts(row.phone_number, row.service_code, row.network, row.id, has_pin, providers)
+    today = kampala_day(row.created_at)
+    return SessionFacts(row.phone_number, row.service_code, row.network, row.id, today, has_pin, providers)
 
 
 @lru_cache(maxsize=256)
