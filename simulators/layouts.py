@@ -8,7 +8,7 @@ OPENING_CENTS = 10_000_000_00
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Movement:
+class MovedLine:
     """One line: what a payment moved on the holder's account.
 
     `kind` is `in`, `out` or `reversal`; `status` is as the provider writes it; `cents` are positive for money that came
@@ -37,14 +37,14 @@ class TableLayout:
     """
 
     headings: tuple[str, ...]
-    cells: Callable[[Movement, int, str], Sequence[str]]
+    cells: Callable[[MovedLine, int, str], Sequence[str]]
     titles: tuple[tuple[str, ...], ...] = (("Account holder", "ACME Limited"), ())
     dates: str = ""
     has_failures: bool = True
     ends_with_total: bool = True
 
 
-def with_balances(movements: Iterable[Movement]) -> list[Movement]:
+def with_balances(movements: Iterable[MovedLine]) -> list[MovedLine]:
     """Returns movements, in their order, with the running balance of each."""
     balance, lines = OPENING_CENTS, []
     for movement in movements:
@@ -64,12 +64,12 @@ def plain(cents: int) -> str:
     return f"{whole}.{abs(cents) % 100:02d}" if cents % 100 else whole
 
 
-def _mtn_parties(movement: Movement) -> tuple[str, str]:
+def _mtn_parties(movement: MovedLine) -> tuple[str, str]:
     party, account = f"FRI:{movement.party}/MSISDN", "FRI:41000001/MM"
     return (party, account) if movement.kind == IN else (account, party)
 
 
-def _mtn(movement: Movement, _: int, date: str) -> Sequence[str]:
+def _mtn(movement: MovedLine, _: int, date: str) -> Sequence[str]:
     """The merchant's export: amounts without a sign, whose direction is that of their type."""
     sender, receiver = _mtn_parties(movement)
     kind = {IN: "Payment", OUT: "Transfer", REVERSAL: "Reversal"}[movement.kind]
@@ -79,7 +79,7 @@ def _mtn(movement: Movement, _: int, date: str) -> Sequence[str]:
     )  # fmt: skip
 
 
-def _mtn_signed(movement: Movement, _: int, date: str) -> Sequence[str]:
+def _mtn_signed(movement: MovedLine, _: int, date: str) -> Sequence[str]:
     """The newer merchant's export: money that went out has a minus."""
     sender, receiver = _mtn_parties(movement)
     kind = {IN: "Payment", OUT: "Transfer", REVERSAL: "Reversal"}[movement.kind]
@@ -89,7 +89,7 @@ def _mtn_signed(movement: Movement, _: int, date: str) -> Sequence[str]:
     )  # fmt: skip
 
 
-def _mtn_agent(movement: Movement, _: int, date: str) -> Sequence[str]:
+def _mtn_agent(movement: MovedLine, _: int, date: str) -> Sequence[str]:
     sender, receiver = (movement.party, "256770000999")[:: 1 if movement.kind == IN else -1]
     kind = {IN: "CASH_IN", OUT: "TRANSFER", REVERSAL: "REVERSAL"}[movement.kind]
     return (
@@ -98,7 +98,7 @@ def _mtn_agent(movement: Movement, _: int, date: str) -> Sequence[str]:
     )  # fmt: skip
 
 
-def _airtel(movement: Movement, _: int, date: str) -> Sequence[str]:
+def _airtel(movement: MovedLine, _: int, date: str) -> Sequence[str]:
     """The export with a column of credits and one of debits."""
     collects, amount = movement.kind == IN, grouped(abs(movement.cents))
     kind = {IN: "Merchant Payment", OUT: "Disbursement", REVERSAL: "Merchant Payment Reversal"}[movement.kind]
@@ -109,7 +109,7 @@ def _airtel(movement: Movement, _: int, date: str) -> Sequence[str]:
     )  # fmt: skip
 
 
-def _airtel_merchant(movement: Movement, number: int, date: str) -> Sequence[str]:
+def _airtel_merchant(movement: MovedLine, number: int, date: str) -> Sequence[str]:
     """The report of a merchant's user: `MR` came in and `MP` went out."""
     kind, service = {
         IN: ("MR", "Merchant Payment"),
@@ -124,7 +124,7 @@ def _airtel_merchant(movement: Movement, number: int, date: str) -> Sequence[str
     )  # fmt: skip
 
 
-def _airtel_customer(movement: Movement, number: int, date: str) -> Sequence[str]:
+def _airtel_customer(movement: MovedLine, number: int, date: str) -> Sequence[str]:
     kind = {IN: "Merchant Payment", OUT: "Disbursement", REVERSAL: "Merchant Payment Reversal"}[movement.kind]
     before = movement.balance_cents - (movement.cents if movement.has_moved else 0)
     return (

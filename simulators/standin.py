@@ -12,7 +12,7 @@ from flask import Response, request
 
 from simulators.book import Book, BookedPayment, BookedStep, RequestedPayment
 from simulators.callbacks import CallbackSender
-from simulators.layouts import Movement, TableLayout, with_balances
+from simulators.layouts import MovedLine, TableLayout, with_balances
 from simulators.statements import StatementForm, write_statement, written_time
 from simulators.switches import CurrentSwitches, StandInClock, Switches
 
@@ -144,7 +144,7 @@ class StandIn(ABC):
         """Returns the body of the callback for a step of a payment."""
 
     @abstractmethod
-    def movement(self, payment: BookedPayment, step: BookedStep) -> Movement:
+    def movement(self, payment: BookedPayment, step: BookedStep) -> MovedLine:
         """Returns the line of a payment whose latest step this is, without its balance."""
 
     def statement(self, form: StatementForm, day: str = "") -> bytes:

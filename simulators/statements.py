@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from openpyxl import Workbook
 
-from simulators.layouts import Movement, TableLayout
+from simulators.layouts import MovedLine, TableLayout
 
 KAMPALA = timezone(timedelta(hours=3))
 ENCODINGS = {"utf-8": "utf-8", "utf-8-bom": "utf-8-sig", "utf-16": "utf-16"}
@@ -56,7 +56,7 @@ def written_time(at: float, form: StatementForm) -> str:
     return _local(at).strftime(DATES[form.dates])
 
 
-def write_statement(movements: Iterable[Movement], form: StatementForm, layout: TableLayout) -> bytes:
+def write_statement(movements: Iterable[MovedLine], form: StatementForm, layout: TableLayout) -> bytes:
     """Returns the file: titles, the headings, the lines, and a total where the layout has one."""
     listed = [movement for movement in movements if layout.has_failures or movement.has_moved]
     lines = [
@@ -72,7 +72,7 @@ def write_rows(rows: list[list[str]], form: StatementForm) -> bytes:
     return _workbook(rows) if form.file == "xlsx" else _text(rows, form)
 
 
-def _date_of(movement: Movement, form: StatementForm, layout: TableLayout) -> str:
+def _date_of(movement: MovedLine, form: StatementForm, layout: TableLayout) -> str:
     if not layout.dates:
         return written_time(movement.at, form)
     return _local(movement.at).strftime(layout.dates).upper()

@@ -79,6 +79,11 @@ def canonical_receipt(written: str) -> str:
     return "".join(each for each in letters if not _is_left_out(each))
 
 
+def comparable_receipt(written: str) -> str:
+    """As `canonical_receipt`; as it is written where nothing would be left."""
+    return canonical_receipt(written) or written
+
+
 def _is_left_out(letter: str) -> bool:
     return letter == _MINUS or is_invisible(letter) or letter.isspace() or category(letter) == "Pd"
 

@@ -101,7 +101,7 @@ class Worker:
         return (
             ("query floats", 5.0, services.floats.query),
             ("write digests of past days", 600.0, services.history_digests.write),
-            ("decide held payments", 1.0, services.notices.decide_waiting),
+            ("decide waiting movements", 1.0, services.notices.decide_waiting),
             ("write counts of calls", 60.0, services.call_history.write),
             ("look at outages", 15.0, services.outage_watch.look),
             ("write notices of expiry", 60.0, services.key_notices.write_expiring),

@@ -660,6 +660,12 @@ export interface ReportRow {
   fees: Amount;
   /** The median time from creation to the final status. */
   median_seconds: number;
+  /** How many payments of earlier days proved to be the money of another one. */
+  given_back_count: number;
+  /** The sum of their amounts, which was taken back. */
+  given_back_amount: Amount;
+  /** The sum of their fees, which was given back. */
+  given_back_fees: Amount;
 }
 export type Retry = "no" | "new_attempt" | "after_user_action" | "wait";
 export interface RollBackBody {

@@ -47,7 +47,7 @@ TARGETS = {
         ["tests/services/bank", "tests/gates/test_proposals.py", "tests/services/mail/test_notices.py"],
     ),
     "incoming": (
-        [f"{_SERVICES}/incoming", f"{_SERVICES}/gates/receipts.py"],
+        [f"{_SERVICES}/incoming", f"{_SERVICES}/movements", f"{_SERVICES}/gates/movements.py"],
         ["tests/services/incoming", "tests/services/bank/test_settlement_locks.py", *_RECEIPTS],
     ),
     "payouts": (

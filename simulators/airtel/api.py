@@ -43,7 +43,7 @@ from simulators.airtel.scenarios import (
     magic,
 )
 from simulators.book import BookedPayment, BookedStep, RequestedPayment
-from simulators.layouts import AIRTEL_LAYOUTS, IN, OUT, REVERSAL, Movement
+from simulators.layouts import AIRTEL_LAYOUTS, IN, OUT, REVERSAL, MovedLine
 from simulators.standin import APPROVAL_SECONDS, ProviderRoute, Scenario, StandIn, second_thoughts
 from simulators.switches import Switches
 
@@ -236,10 +236,10 @@ class AirtelMoney(StandIn):
             details = {**requested.details, "reference_id": f"CI{stamp}.H{number:05d}"}
             return self.accept(replace(requested, details=details), steps, receipt, callback_url)
 
-    def movement(self, payment: BookedPayment, step: BookedStep) -> Movement:
+    def movement(self, payment: BookedPayment, step: BookedStep) -> MovedLine:
         """Returns the line for a payment; a reversal has the reference of the payment that it gives back."""
         kind = {PUSH: IN, PAYOUT: OUT}.get(payment.kind, REVERSAL)
-        return Movement(
+        return MovedLine(
             receipt=payment.receipt,
             reference=payment.original or payment.reference,
             at=step.at,

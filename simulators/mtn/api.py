@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from flask import Response, jsonify, request
 
 from simulators.book import BookedPayment, BookedStep, RequestedPayment
-from simulators.layouts import IN, MTN_LAYOUTS, OUT, REVERSAL, Movement
+from simulators.layouts import IN, MTN_LAYOUTS, OUT, REVERSAL, MovedLine
 from simulators.mtn.access import MtnAuthorizer, MtnSettings
 from simulators.mtn.requests import (
     DEPOSIT,
@@ -169,10 +169,10 @@ class MtnMomo(StandIn):
             steps = (*steps, *scenario.steps(now + switches.approve_delay_seconds))
         return second_thoughts(steps, SUCCESSFUL, (FAILED, "INTERNAL_PROCESSING_ERROR"), switches)
 
-    def movement(self, payment: BookedPayment, step: BookedStep) -> Movement:
+    def movement(self, payment: BookedPayment, step: BookedStep) -> MovedLine:
         """Returns the line for a payment; a refund is a reversal with its own external id."""
         kind = {REQUEST_TO_PAY.name: IN, REFUND.name: REVERSAL}.get(payment.kind, OUT)
-        return Movement(
+        return MovedLine(
             receipt=payment.receipt,
             reference=str(payment.details.get("externalId") or payment.reference),
             at=step.at,

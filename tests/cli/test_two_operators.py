@@ -61,7 +61,7 @@ def test_a_second_equal_refund_is_counted_and_a_repeated_command_never_refunds_t
     assert run(*refund, "--number", "0").exit_code == 2
 
 
-def test_held_payments_are_listed_assigned_and_returned_and_a_till_gets_its_path_and_secret(paid: str) -> None:
+def test_held_movements_are_listed_and_ended_and_a_till_gets_its_path_and_secret(paid: str) -> None:
     with open_services() as services:
         client_id = services.clients.list(operator_context())[0].client_id
     assert output_of("payment-codes", "prefix", client_id, "sch")["prefix"] == "SCH"
@@ -73,10 +73,18 @@ def test_held_payments_are_listed_assigned_and_returned_and_a_till_gets_its_path
         services.payment_codes.put(PutPaymentCode("SCH1", "Fees"), operator_context(client_id))
         for receipt in ("R1", "R2"):
             Till(services).pay("SCH2", receipt=receipt)
-    second, first = output_of("incoming", "list")["items"]
-    assert (first["provider_transaction_id"], first["amount"], first["suggestions"]) == ("R1", 5000, ["SCH1"])
-    assert run("incoming", "assign", first["incoming_id"], "SCH1", "--by", "Jane", "--and", "Jane").exit_code == 1
-    assert output_of("incoming", "assign", first["incoming_id"], "SCH1", *NAMES)["status"] == "booked"
-    returned = output_of("incoming", "return", second["incoming_id"], "--reason", "asked for it", *NAMES)
-    assert (returned["status"], returned["decided_by"]) == ("returned", "Jane, Mary")
-    assert output_of("incoming", "list") == {"items": []}
+        Till(services).pay("SCH3", receipt="R3")
+    own, second, first = output_of("movements", "list", "--held")["items"]
+    assert (first["receipts"], first["amount"], first["suggestions"]) == (["R1"], 5000, ["SCH1"])
+    assert run("movements", "assign", first["movement_id"], "SCH1", "--by", "Jane", "--and", "Jane").exit_code == 1
+    assigned = output_of("movements", "assign", first["movement_id"], "SCH1", *NAMES)["use"]
+    assert (assigned["kind"], assigned["by"], assigned["and"]) == ("payment", "Jane", "Mary")
+    returned = output_of("movements", "return", second["movement_id"], "--reason", "asked for it", *NAMES)["use"]
+    assert (returned["kind"], returned["reason"]) == ("returned", "asked for it")
+    assert output_of("movements", "own", own["movement_id"], "--reason", "our float", *NAMES)["use"]["kind"] == "own"
+    assert output_of("movements", "list", "--held") == {"items": []}
+    told = output_of("movements", "show", first["movement_id"])
+    assert [each["way"] for each in told["movement"]["told"]] == ["notice"]
+    assert [each["transaction_id"] for each in told["history"]] == [assigned["transaction_id"]]
+    sums = output_of("check")["movements"]
+    assert [each["ledger"] for each in sums if each["account"] == "sandbox"] == [each["used"] for each in sums]

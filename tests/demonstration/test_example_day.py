@@ -67,7 +67,7 @@ def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Service
     assert key.name == "Web shop (example)"
     assert services.payment_codes.prefix(context) == "DEMO"
     assert [code.code for code in services.payment_codes.list(ListPage(), context).items] == ["DEMOFEES1"]
-    assert services.held_payments.count(operator_context()) == 1
+    assert services.movements.count_held(operator_context()) == 1
     (proposal,) = services.proposals.list_open(operator_context())
     assert proposal.proposed_by == made.operator_email
     assert services.bank_accounts.count_waiting(operator_context()) == 1

@@ -16,7 +16,7 @@ from tests.support.books import check_everything
 from tests.support.competitors import competing
 from tests.support.unguarded import without_triggers
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operations.book_check.check import Violation
 from ussd_server.services.reconciliation.days import bridge
@@ -117,10 +117,10 @@ def test_a_payers_payment_that_is_refunded_after_our_collection_failed_as_the_sa
     world: World, day: date, ours: Enquired
 ) -> None:
     close(world.services, day, SECOND)
-    paid = IncomingPayment.get(IncomingPayment.provider_transaction_id == RECEIPT)
+    paid = Movement.get(Movement.receipt == RECEIPT)
     # The till's notice had no number.
     with without_triggers():
-        IncomingPayment.update(phone_number=PAYER).execute()
+        Movement.update(phone_number=PAYER).execute()
         Transaction.update(phone_number=PAYER).where(Transaction.id == paid.transaction_id).execute()
     ours.succeeds()
     ours.ask_now()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, settle
+from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, other_client, settle
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, World
 from tests.support.books import check_everything
 from tests.support.money import agree_fee, operator
 from ussd_server.context import operator_context
-from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.gates.receipts import WayIn
-from ussd_server.services.incoming.messages import AssignIncoming, ReturnIncoming, SameIncoming
+from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.movements.messages import AssignMovement, EndMovement, SameMovement
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions import refunds
@@ -28,7 +28,7 @@ DAY = 86_400
 def contested(world: World, ours: Enquired) -> str:
     """Let a payer's payment be booked, and a collection succeed without a receipt beside it; give the payer's id."""
     paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
-    IncomingPayment.update(phone_number=PAYER).execute()
+    Movement.update(phone_number=PAYER).execute()
     ours.succeeds()
     ours.ask_now()
     assert main_of(world.client.id) == 2 * CENTS
@@ -59,11 +59,8 @@ def test_what_operators_found_to_be_the_same_money_is_not_credited_later(
     assert check_everything() == []
 
 
-def test_a_contest_outlasts_the_refund_of_the_other_payment(world: World, ours: Enquired) -> None:
-    world.notify(RECEIPT, PAYER)
-    (waiting,) = held(world)
-    request = AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND)
-    paid = world.services.held_payments.assign(request, operator()).transaction_id or ""
+def test_a_contest_outlasts_the_refund_of_the_other_payment(world: World) -> None:
+    paid, ours = paid_before(world)
     ours.succeeds()
     ours.ask_now()
     refund = world.services.refunds.create(CreateRefund(paid, "back"), operator_context(world.client.id)).transaction
@@ -77,6 +74,14 @@ def test_a_contest_outlasts_the_refund_of_the_other_payment(world: World, ours: 
     assert Transaction.get_by_id(paid).status == "reversed"
     assert ours.row.status not in ("succeeded", "reversed")
     assert main_of(world.client.id) == CENTS
+
+
+def paid_before(world: World) -> tuple[str, Enquired]:
+    """A payer's payment that was booked, and a collection from the same payer that was made afterwards."""
+    paid = world.notify(RECEIPT, PAYER).transaction_id or ""
+    ours = Enquired(world, "public", PAYER, RECEIPT)
+    ours.prepare()
+    return paid, ours
 
 
 def test_a_contest_outlasts_the_replacement_of_the_other_payment(world: World, ours: Enquired) -> None:
@@ -112,18 +117,22 @@ def test_of_two_alike_notices_the_second_waits_for_the_second_collection_however
     world.clock.advance(2 * DAY)
     world.work()
     first = held(world)[0]
-    world.services.held_payments.take_as_same(SameIncoming(first.incoming_id, BY, SECOND), operator())
+    with pytest.raises(ServiceError, match="name the other money"):
+        world.services.movement_uses.take_as_same(SameMovement(first.movement_id, BY, SECOND), operator())
+    same = SameMovement(first.movement_id, BY, SECOND, ours.transaction_id)
+    world.services.movement_uses.take_as_same(same, operator())
     world.work()
     assert main_of(world.client.id) == 3 * CENTS
-    assert len(held(world)) == 1
+    (left,) = held(world)
+    assert [each.transaction_id for each in left.beside] == [two.transaction_id]
 
 
 def test_money_that_operators_return_is_not_recovered(world: World) -> None:
     lost = WAYS[WayIn.RECOVERY](world, "lost", PAYER, RECEIPT)
     world.till.pay("nothing", SHILLINGS, RECEIPT, number=HASHED)
     (waiting,) = held(world)
-    request = ReturnIncoming(waiting.incoming_id, "The payer asked for it", BY, SECOND)
-    world.services.held_payments.mark_returned(request, operator())
+    request = EndMovement(waiting.movement_id, "The payer asked for it", BY, SECOND)
+    world.services.movement_uses.mark_returned(request, operator())
     before = main_of(world.client.id)
     lost.report()
     assert main_of(world.client.id) == before
@@ -132,11 +141,26 @@ def test_money_that_operators_return_is_not_recovered(world: World) -> None:
 def test_a_late_receipt_that_a_payers_payment_has_opens_a_review(world: World, ours: Enquired) -> None:
     ours.succeeds()
     ours.ask_now()
-    paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
+    other_client(world.services)
+    world.notify(RECEIPT, PAYER)
+    (waiting,) = held(world)
+    assign = AssignMovement(waiting.movement_id, "TEA1", BY, SECOND)
+    use = world.services.movement_uses.assign(assign, operator()).use
+    assert use is not None
     learn(world, ours, RECEIPT)
     assert ours.row.provider_transaction_id is None
-    assert ours.row.review_reason == f"its receipt is that of transaction {paid.transaction_id}"
+    assert ours.row.review_reason == f"its receipt is that of transaction {use.transaction_id}"
     assert ours.row.review_closed_at is None
+
+
+def test_a_late_receipt_that_a_held_movement_has_is_that_of_the_collection(world: World, ours: Enquired) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    assert world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED).status == "held"
+    learn(world, ours, RECEIPT)
+    assert (ours.row.provider_transaction_id, held(world)) == (RECEIPT, ())
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
 
 
 def test_a_late_receipt_that_was_marked_for_return_opens_a_review(world: World, ours: Enquired) -> None:
@@ -144,20 +168,17 @@ def test_a_late_receipt_that_was_marked_for_return_opens_a_review(world: World, 
     ours.ask_now()
     world.notify(RECEIPT, PAYER)
     (waiting,) = held(world)
-    request = ReturnIncoming(waiting.incoming_id, "The payer asked for it", BY, SECOND)
-    world.services.held_payments.mark_returned(request, operator())
+    request = EndMovement(waiting.movement_id, "The payer asked for it", BY, SECOND)
+    world.services.movement_uses.mark_returned(request, operator())
     learn(world, ours, RECEIPT)
     assert ours.row.provider_transaction_id is None
     assert ours.row.review_opened_at is not None
 
 
 def test_a_payment_that_is_replaced_while_its_refund_is_made_is_not_refunded(
-    world: World, ours: Enquired, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.notify(RECEIPT, PAYER)
-    (waiting,) = held(world)
-    request = AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND)
-    paid = world.services.held_payments.assign(request, operator())
+    paid, ours = paid_before(world)
     check = refunds.RefundService._check
 
     def replaced_after(*given: object) -> object:
@@ -167,22 +188,18 @@ def test_a_payment_that_is_replaced_while_its_refund_is_made_is_not_refunded(
 
     monkeypatch.setattr(refunds.RefundService, "_check", replaced_after)
     with pytest.raises(ServiceError, match="Only a succeeded collection can be given back"):
-        world.services.refunds.create(
-            CreateRefund(paid.transaction_id or "", "back"), operator_context(world.client.id)
-        )
+        world.services.refunds.create(CreateRefund(paid, "back"), operator_context(world.client.id))
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
 
 
-def test_a_payers_payment_that_was_refunded_keeps_its_fee_in_the_report(world: World, ours: Enquired) -> None:
+def test_a_payers_payment_that_was_refunded_keeps_its_fee_in_the_report(world: World) -> None:
     agree_fee(FeeTerms(world.client.id, TransactionType.COLLECTION, 100_00, 0))
-    world.notify(RECEIPT, PAYER)
-    (waiting,) = held(world)
-    paid = world.services.held_payments.assign(AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND), operator())
+    paid, ours = paid_before(world)
     ours.succeeds()
     ours.ask_now()
     settle(world, ours.transaction_id, has_succeeded=False)
-    world.refund(paid.transaction_id or "")
+    world.refund(paid)
     day = world.clock.now().astimezone(KAMPALA).date()
     world.clock.advance(86_400)
     report = world.services.daily_reports.get(GetDailyReport(day), operator_context(world.client.id))

@@ -13,7 +13,7 @@ from tests.support.books import check_everything
 from tests.support.crowd import at_once
 from tests.support.money import balances
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.gates.receipts import WayIn
+from ussd_server.services.gates.messages import WayIn
 from ussd_server.values import canonical_receipt
 
 PAYERS = ("+256772123456", "+256772000001")
@@ -29,9 +29,10 @@ def test_nothing_is_booked_beside_the_gate() -> None:
     # Deposits and transfers have no receipt; that of a returned settlement is of the settlement, which is locked.
     assert moving == {"booking.py", "recovery.py", "bookings.py", "settlements.py", "transactions.py"}
     assert {path.name for path, _ in calls_of("succeed")} == {"provider_answers.py", "review.py", "settlements.py"}
-    assert {path.name for path, _ in calls_of("claim_success")} == {"outcomes.py"}
-    assert {path.name for path, _ in calls_of("claiming")} == {"booking.py", "recovery.py"}
-    assert {path.name for path, _ in calls_of("take_receipt")} == {"held.py", "processor.py"}
+    assert {path.name for path, _ in calls_of("use_for")} == {"outcomes.py"}
+    assert {path.name for path, _ in calls_of("booking")} == {"booking.py"}
+    assert {path.name for path, _ in calls_of("recovering")} == {"recovery.py", "settlements.py"}
+    assert {path.name for path, _ in calls_of("find_or_make")} == {"notices.py", "uses.py"}
 
 
 def reporters(world: World, first: WayIn, second: WayIn, numbers: tuple[str, str]) -> list[Way]:

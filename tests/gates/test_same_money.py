@@ -8,18 +8,20 @@ import pytest
 
 from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, named_by_check, other_client, seen, settle
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, World
+from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.money import agree_fee, balances, deposit, operator
 from ussd_server.context import operator_context
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.movements import Movement
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.gates.receipts import WayIn
-from ussd_server.services.incoming.messages import AssignIncoming, PutPaymentCode, ReturnIncoming, SameIncoming
+from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.incoming.messages import PutPaymentCode
+from ussd_server.services.movements.messages import AssignMovement, EndMovement, SameMovement
 from ussd_server.services.transactions.messages import CreateRefund, CreateTransaction, TransactionType
 from ussd_server.status import ServiceError
 
@@ -51,7 +53,7 @@ def test_a_payers_payment_gives_back_what_our_collection_is_credited_with(world:
             other.transaction_id,
         )
     assert check_everything() == []
-    assert world.notify(RECEIPT, PAYER).transaction_id == given_back.transaction_id
+    assert world.notify(RECEIPT, PAYER).transaction_id == counted.transaction_id
     assert main_of(world.client.id) == 2 * CENTS
 
 
@@ -98,7 +100,7 @@ def test_a_code_that_is_unknown_stays_held_when_the_collection_is_final(world: W
     (waiting,) = held(world)
     assert (waiting.waits_for, waiting.held_because) == (None, "This code is not known")
     (event,) = AuditEvent.select().where(AuditEvent.action == "incoming.held")
-    assert event.created_at >= waiting.received_at + timedelta(seconds=60)
+    assert event.created_at >= waiting.created_at + timedelta(seconds=60)
 
 
 def test_another_number_amount_or_provider_does_not_wait(world: World, ours: Enquired) -> None:
@@ -213,7 +215,7 @@ def test_of_two_collections_under_one_receipt_the_second_is_not_credited(world: 
 
 def test_a_success_without_a_receipt_beside_a_payers_payment_goes_to_review(world: World, ours: Enquired) -> None:
     paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
-    IncomingPayment.update(phone_number=PAYER).execute()
+    Movement.update(phone_number=PAYER).execute()
     ours.succeeds()
     ours.ask_now()
     assert main_of(world.client.id) == 2 * CENTS
@@ -229,33 +231,44 @@ def test_a_notice_beside_a_success_without_a_receipt_stays_listed_with_it(world:
     assert world.notify(RECEIPT, PAYER).status == "held"
     world.work()
     (waiting,) = held(world)
-    assert waiting.waits_for == ours.transaction_id
+    assert [each.transaction_id for each in waiting.beside] == [ours.transaction_id]
     with pytest.raises(ServiceError, match="Two different people"):
-        world.services.held_payments.take_as_same(SameIncoming(waiting.incoming_id, BY, BY), operator())
-    taken = world.services.held_payments.take_as_same(SameIncoming(waiting.incoming_id, BY, SECOND), operator())
-    assert (taken.status, taken.transaction_id) == ("booked", ours.transaction_id)
+        world.services.movement_uses.take_as_same(SameMovement(waiting.movement_id, BY, BY), operator())
+    taken = world.services.movement_uses.take_as_same(SameMovement(waiting.movement_id, BY, SECOND), operator())
+    assert taken.use is not None
+    assert (taken.use.kind, taken.use.transaction_id) == ("payment", ours.transaction_id)
     assert seen(world, ours.transaction_id).provider_transaction_id == RECEIPT
     assert world.notify(RECEIPT, PAYER).transaction_id == ours.transaction_id
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
 
 
-def test_a_notice_a_day_after_a_success_without_a_receipt_is_other_money(world: World, ours: Enquired) -> None:
+@pytest.mark.parametrize("number", [PAYER, HASHED])
+def test_a_notice_two_days_after_a_success_without_a_receipt_is_other_money(
+    world: World, ours: Enquired, number: str | None
+) -> None:
     ours.succeeds()
     ours.ask_now()
-    world.clock.advance(timedelta(days=1).total_seconds() + 1)
-    assert world.notify(RECEIPT, PAYER).status == "booked"
+    world.clock.advance(timedelta(days=2).total_seconds() - 60)
+    assert world.till.pay("SCH1042", SHILLINGS, "A", number=number).status == "held"
+    world.clock.advance(120)
+    assert world.till.pay("SCH1042", SHILLINGS, "B", number=number).status == "booked"
 
 
-def test_two_operators_may_assign_what_waits_for_a_collection(world: World, ours: Enquired) -> None:
+def test_operators_decide_nothing_about_what_waits_for_a_collection(world: World, ours: Enquired) -> None:
     world.notify(RECEIPT, PAYER)
     (waiting,) = held(world)
-    with pytest.raises(ServiceError, match="waits for no collection that succeeded"):
-        world.services.held_payments.take_as_same(SameIncoming(waiting.incoming_id, BY, SECOND), operator())
-    request = AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND)
-    booked = world.services.held_payments.assign(request, operator())
+    uses, decision = world.services.movement_uses, (waiting.movement_id, "It is ours", BY, SECOND)
+    for decide in (
+        lambda: uses.take_as_same(SameMovement(waiting.movement_id, BY, SECOND), operator()),
+        lambda: uses.assign(AssignMovement(waiting.movement_id, "SCH1042", BY, SECOND), operator()),
+        lambda: uses.mark_returned(EndMovement(*decision), operator()),
+        lambda: uses.take_as_own(EndMovement(*decision), operator()),
+    ):
+        with pytest.raises(ServiceError, match=f"{ours.transaction_id} decides about it"):
+            decide()
     ours.report()
-    assert seen(world, booked.transaction_id).status == "reversed"
+    assert held(world) == ()
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
 
@@ -263,12 +276,12 @@ def test_two_operators_may_assign_what_waits_for_a_collection(world: World, ours
 def test_a_success_whose_receipt_was_marked_for_return_goes_to_review(world: World, ours: Enquired) -> None:
     world.till.pay("nothing", SHILLINGS, RECEIPT, number=HASHED)
     (waiting,) = held(world)
-    back = ReturnIncoming(waiting.incoming_id, "The payer asked for it", BY, SECOND)
-    world.services.held_payments.mark_returned(back, operator())
+    back = EndMovement(waiting.movement_id, "The payer asked for it", BY, SECOND)
+    world.services.movement_uses.mark_returned(back, operator())
     ours.report()
     assert main_of(world.client.id) == CENTS
     (review,) = world.services.reviews.list(operator())
-    assert review.reason == "operators marked the payment of its receipt for return"
+    assert review.reason == "operators used the money of its receipt otherwise"
     settle(world, ours.transaction_id, has_succeeded=False)
     assert (seen(world, ours.transaction_id).status, main_of(world.client.id)) == ("failed", CENTS)
 
@@ -278,9 +291,9 @@ def test_a_held_payment_of_another_amount_stays_listed_until_operators_end_it(wo
     ours.report()
     (waiting,) = held(world)
     with pytest.raises(ServiceError, match="was asked for has this receipt"):
-        world.services.held_payments.assign(AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND), operator())
-    ended = ReturnIncoming(waiting.incoming_id, "The provider says that it was a mistake", BY, SECOND)
-    world.services.held_payments.mark_returned(ended, operator())
+        world.services.movement_uses.assign(AssignMovement(waiting.movement_id, "SCH1042", BY, SECOND), operator())
+    ended = EndMovement(waiting.movement_id, "The provider says that it was a mistake", BY, SECOND)
+    world.services.movement_uses.mark_returned(ended, operator())
     assert held(world) == ()
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
@@ -322,8 +335,10 @@ def test_a_refund_under_a_payers_receipt_reverses_nothing(world: World, ours: En
     world.provider.answers[made] = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R9", amount_cents=CENTS)
     world.processing.bring_forward(str(Transaction.get_by_id(made).provider_reference))
     world.work()
-    assert seen(world, paid.transaction_id).status == "succeeded"
-    assert named_by_check() == {made, paid.transaction_id}
+    assert (seen(world, paid.transaction_id).status, seen(world, made).status) == ("succeeded", "succeeded")
+    # The same letters are another receipt for money that goes out.
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
 
 
 def test_a_contest_ends_when_the_provider_reports_failure(world: World, ours: Enquired) -> None:
@@ -335,4 +350,65 @@ def test_a_contest_ends_when_the_provider_reports_failure(world: World, ours: En
     ours.ask_now()
     assert seen(world, ours.transaction_id).status == "failed"
     assert world.services.reviews.list(operator()) == ()
+    assert check_everything() == []
+
+
+def test_a_code_for_one_payment_is_free_again_when_its_payment_was_our_collection(world: World, ours: Enquired) -> None:
+    once = PutPaymentCode("SCH1", "Bill", single_use=True)
+    world.services.payment_codes.put(once, operator_context(world.client.id))
+    world.till.pay("SCH1", SHILLINGS, RECEIPT, number=HASHED)
+    ours.report()
+    assert ours.row.same_money_as is not None
+    assert world.till.pay("SCH1", SHILLINGS, "R2", number="+256772999999").status == "booked"
+
+
+def test_money_whose_receipt_a_failed_collection_named_can_be_ended(world: World, ours: Enquired) -> None:
+    failed = ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_TIMEOUT, provider_transaction_id=RECEIPT)
+    world.provider.answers[ours.transaction_id] = failed
+    ours.ask_now()
+    assert world.notify(RECEIPT, PAYER).status == "held"
+    (waiting,) = held(world)
+    booked = world.services.movement_uses.assign(AssignMovement(waiting.movement_id, "SCH1042", BY, SECOND), operator())
+    assert booked.use is not None
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("after", [60, 25 * 3600])
+@pytest.mark.parametrize("number", [PAYER, HASHED])
+def test_a_collection_that_operators_settled_and_its_notice_count_once(
+    world: World, ours: Enquired, after: int, number: str | None
+) -> None:
+    ours.succeeds(None, CENTS - 1)
+    ours.ask_now()
+    settle(world, ours.transaction_id, has_succeeded=True)
+    world.clock.advance(after)
+    assert world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=number).status == "held"
+    assert main_of(world.client.id) == 2 * CENTS
+
+
+@pytest.mark.parametrize("number", [PAYER, HASHED])
+def test_a_receipt_that_a_statement_has_matched_with_our_collection_is_not_booked_again(
+    world: World, ours: Enquired, number: str | None
+) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    reconcile(world.services, [mtn_row(ours.row, Id=RECEIPT)])
+    assert ours.row.provider_transaction_id == RECEIPT
+    world.clock.advance(3 * 86_400)
+    assert world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=number).transaction_id == ours.transaction_id
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_a_statement_that_shows_the_collection_to_be_other_money_books_what_was_held_beside_it(
+    world: World, ours: Enquired
+) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    assert world.till.pay("SCH1042", SHILLINGS, "R2", number=HASHED).status == "held"
+    reconcile(world.services, [mtn_row(ours.row, Id=RECEIPT)])
+    world.work()
+    assert held(world) == ()
+    assert main_of(world.client.id) == 3 * CENTS
     assert check_everything() == []

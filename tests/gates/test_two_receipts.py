@@ -13,9 +13,9 @@ from tests.support.books import check_everything
 from tests.support.crowd import at_once
 from tests.support.money import operator
 from ussd_server.context import operator_context
-from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.movements import Movement
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.services.incoming.messages import ReturnIncoming
+from ussd_server.services.movements.messages import EndMovement, ListMovements
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ListTransactions
 
@@ -56,7 +56,7 @@ def test_a_payers_payment_under_the_second_receipt_is_given_back(
         world.till.pay("SCH1042", SHILLINGS, written, number=HASHED)
     else:
         Assigned(world, "held", PAYER, written).report()
-    paid = IncomingPayment.get().transaction_id
+    paid = Movement.get().transaction_id
     assert main_of(world.client.id) == 2 * CENTS
     succeed(world, ours)
     assert (seen(world, paid).status, seen(world, paid).same_money_as) == ("reversed", ours.transaction_id)
@@ -66,21 +66,16 @@ def test_a_payers_payment_under_the_second_receipt_is_given_back(
     assert check_everything() == []
 
 
-def test_notices_under_both_receipts_wait_for_the_collection_and_only_one_is_booked(
-    world: World, ours: Enquired
-) -> None:
+def test_notices_under_both_receipts_wait_for_the_collection_and_prove_to_be_one(world: World, ours: Enquired) -> None:
     for receipt in (IN_MESSAGE, RECEIPT):
         assert world.notify(receipt, PAYER).status == "held"
     succeed(world, ours)
-    (left,) = held(world)
-    assert left.waits_for is None
-    assert ours.transaction_id in (left.held_because or "")
+    assert held(world) == ()
     assert world.services.notices.decide_waiting() == 0
     for receipt in (IN_MESSAGE, RECEIPT):
         assert world.notify(receipt, PAYER).transaction_id == ours.transaction_id
-    ended = ReturnIncoming(left.incoming_id, "It is the same payment", BY, SECOND)
-    world.services.held_payments.mark_returned(ended, operator())
-    assert held(world) == ()
+    (used,) = world.services.movements.list(ListMovements(), operator()).items
+    assert sorted(used.receipts) == sorted((IN_MESSAGE, RECEIPT))
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
 
@@ -99,8 +94,8 @@ def test_the_second_receipt_of_another_clients_payment_goes_to_review(world: Wor
 def test_a_second_receipt_that_was_marked_for_return_goes_to_review(world: World, ours: Enquired) -> None:
     world.till.pay("unknown", SHILLINGS, IN_MESSAGE, number=HASHED)
     (unknown,) = held(world)
-    marked = ReturnIncoming(unknown.incoming_id, "The payer asked for it", BY, SECOND)
-    world.services.held_payments.mark_returned(marked, operator())
+    marked = EndMovement(unknown.movement_id, "The payer asked for it", BY, SECOND)
+    world.services.movement_uses.mark_returned(marked, operator())
     succeed(world, ours)
     assert main_of(world.client.id) == CENTS
     assert [each.transaction.transaction_id for each in world.services.reviews.list(operator())] == [

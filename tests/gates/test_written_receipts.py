@@ -12,7 +12,7 @@ from tests.support.money import operator
 from ussd_server.context import operator_context
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.services.gates.receipts import WayIn
+from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ListTransactions, Source

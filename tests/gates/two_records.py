@@ -8,10 +8,10 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import balances, operator
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.services.incoming.messages import IncomingView, PutPaymentCode, SetPrefix
+from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
+from ussd_server.services.movements.messages import ListMovements, MovementView
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.transactions.messages import GetTransaction, TransactionHistory
-from ussd_server.wire import ListPage
 
 PAYER, HASHED = "+256772123456", None
 RECEIPT = "31000000041"
@@ -23,8 +23,8 @@ def seen(world: World, transaction_id: str | None) -> TransactionHistory:
     return found
 
 
-def held(world: World) -> tuple[IncomingView, ...]:
-    return world.services.held_payments.list(ListPage(), operator()).items
+def held(world: World) -> tuple[MovementView, ...]:
+    return world.services.movements.list(ListMovements(is_held=True), operator()).items
 
 
 def main_of(client_id: str) -> int:

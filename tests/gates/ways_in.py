@@ -28,22 +28,15 @@ from ussd_server.services.bank.messages import (
     SetSettlementTerms,
     StateBankAccount,
 )
-from ussd_server.services.gates.receipts import WayIn
-from ussd_server.services.incoming.messages import (
-    AssignIncoming,
-    HoldDifference,
-    NotifiedPayment,
-    PutPaymentCode,
-    SameIncoming,
-    SetPrefix,
-)
+from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.incoming.messages import NotifiedPayment, PutPaymentCode, SetPrefix
+from ussd_server.services.movements.messages import AssignMovement, HoldDifference, ListMovements, SameMovement
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.reconciliation.messages import BookLost, Claim, ConcludeFromStatement, FindLost, Verdict
 from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.status import ServiceError
-from ussd_server.wire import ListPage
 
 SHILLINGS, CENTS = 5000, 5000_00
 WRITTEN = ("MT-90001", " mt90\u200b001 ")
@@ -206,8 +199,8 @@ class Assigned(Way):
         for each in open_reviews(services):
             if each.provider_id == self.receipt.strip():
                 with suppress(ServiceError):
-                    held = services.held_payments.hold(HoldDifference(each.difference_id, BY), operator())
-                    services.held_payments.assign(AssignIncoming(held.incoming_id, "SCH1042", BY, SECOND), operator())
+                    held = services.movement_uses.hold(HoldDifference(each.difference_id, BY), operator())
+                    services.movement_uses.assign(AssignMovement(held.movement_id, "SCH1042", BY, SECOND), operator())
 
 
 class Same(Enquired):
@@ -221,10 +214,10 @@ class Same(Enquired):
     def report(self) -> None:
         services = self.world.services
         self.world.notify(self.receipt, self.number)
-        for each in services.held_payments.list(ListPage(), operator()).items:
+        for each in services.movements.list(ListMovements(is_held=True), operator()).items:
             if each.waits_for == self.transaction_id:
                 with suppress(ServiceError):
-                    services.held_payments.take_as_same(SameIncoming(each.incoming_id, BY, SECOND), operator())
+                    services.movement_uses.take_as_same(SameMovement(each.movement_id, BY, SECOND), operator())
 
 
 class Recovered(Way):

@@ -163,7 +163,7 @@ def receipts_in_two_languages(m: School) -> None:
 def mistyped_codes(m: School) -> None:
     m.pay_at_till("SCHl02", 120_000, BABIRYE)
     m.pay_at_till("SHC13", 90_000, CHANDIRU)
-    assert "2 held payments</a>" in m.ann.open("/operator")
+    assert "2 movements</a>" in m.ann.open("/operator")
     held = held_payment(m, 120_000)
     assert held["suggestions"] == "SCH102"
     assign(m, held, "SCH102")

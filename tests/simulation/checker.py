@@ -30,6 +30,7 @@ from tests.simulation.history import (
 from tests.simulation.payer_rules import (
     SUCCESSFUL,
     checks_are_true,
+    every_movement_is_used_once,
     payers_are_matched_by_their_code,
     payers_money_is_accounted,
 )
@@ -281,6 +282,7 @@ RULES: tuple[Callable[[History], Iterator[str]], ...] = (
     refunds_stay_within,
     events_are_in_order,
     program_agrees,
+    every_movement_is_used_once,
     payers_money_is_accounted,
     payers_are_matched_by_their_code,
     checks_are_true,

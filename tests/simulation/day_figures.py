@@ -24,7 +24,7 @@ def figures_of(lines: list[Line], faults: Mapping[tuple[str, str], int]) -> dict
     paid = [line for line in history.of["book"] if "receipt" in line]
     names = {(call["client"], call["name"]) for call in history.calls.values()}
     reported = {call["name"] for call in history.calls.values() if call["name"].startswith("in/")}
-    states = Counter(row["status"] for row in history.of["incoming"])
+    states = Counter(row["use_kind"] or "held" for row in history.of["movement"])
     decided = {line["receipt"]: line["code"] for line in history.of["decided"]}
     booked = {row["provider_transaction_id"] for row in history.transactions.values() if row["origin"] == "payer"}
     struck = Counter[str]()
@@ -65,7 +65,7 @@ def _unexplained_cents(history: History) -> int:
     Held and returned payments, open reviews and the differences of the statement explain what they name.
     """
     named = {line["reference"] or line["receipt"] for line in history.of["difference"]}
-    waiting = {row["provider_transaction_id"]: row for row in history.of["incoming"] if row["status"] != "booked"}
+    waiting = {row["receipt"]: row for row in history.of["movement"] if row["use_kind"] != "payment"}
     ours: dict[str, int] = {}
     for row in history.transactions.values():
         if row["type"] in MOVED_BY_PROVIDERS and row["status"] in SUCCESSFUL and not in_review(row):

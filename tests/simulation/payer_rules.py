@@ -1,13 +1,14 @@
 """What must hold of the money that payers send by themselves. Like the checker, it knows nothing of the program.
 
 Further lines: `code`: a payment code, its client and the only amount that it takes, None for any. `checked`: what was
-answered before a payment. `decided`: the code under which operators book a held payment, None for a return.
-`incoming`: a row at the end. A `book` line of a payer has the `receipt` and the code that was `typed`.
+answered before a payment. `decided`: the code under which operators book held money, None for a return. `movement`: a
+row at the end, with `use_kind` None while it is held. A `book` line of a payer has the `receipt` and the code that was
+`typed`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from json import loads
 
@@ -18,9 +19,9 @@ SUCCESSFUL = ("succeeded", "reversed")
 
 def payers_money_is_accounted(history: History) -> Iterator[str]:
     """Each payment of a payer is booked once, held or returned, with its amount; no other is called a payer's."""
-    incoming: dict[str, list[Line]] = defaultdict(list)
-    for row in history.of["incoming"]:
-        incoming[row["provider_transaction_id"]].append(row)
+    movements: dict[str, list[Line]] = defaultdict(list)
+    for row in history.of["movement"]:
+        movements[row["receipt"]].append(row)
     paid = _paid(history)
     booked: dict[str, list[Line]] = defaultdict(list)
     for row in _booked(history):
@@ -28,16 +29,23 @@ def payers_money_is_accounted(history: History) -> Iterator[str]:
         if row["provider_transaction_id"] not in paid:
             yield f"{row['reference']} was booked and never paid"
     for receipt, line in paid.items():
-        rows, collections = incoming[receipt], booked[receipt]
+        rows, collections = movements[receipt], booked[receipt]
         if [row["amount_cents"] for row in rows] != [line["cents"]]:
-            yield f"receipt {receipt} of {line['cents']} is {len(rows)} incoming payments"
+            yield f"receipt {receipt} of {line['cents']} is {len(rows)} movements"
             continue
-        expected = [rows[0]["transaction_id"]] if rows[0]["status"] == "booked" else []
+        expected = [rows[0]["transaction_id"]] if rows[0]["use_kind"] == "payment" else []
         if [row["id"] for row in collections] != expected:
-            yield f"receipt {receipt} is {rows[0]['status']} and has {len(collections)} collections"
+            yield f"receipt {receipt} is used as {rows[0]['use_kind']} and has {len(collections)} collections"
         for row in collections:
             if row["amount_cents"] != line["cents"] or row["status"] not in SUCCESSFUL:
                 yield f"receipt {receipt} of {line['cents']} is booked as {row['amount_cents']}, {row['status']}"
+
+
+def every_movement_is_used_once(history: History) -> Iterator[str]:
+    """No receipt is two movements, and no transaction uses two."""
+    for column in ("receipt", "transaction_id"):
+        values = Counter(row[column] for row in history.of["movement"] if row[column] is not None)
+        yield from (f"{column} {value} is in {count} movements" for value, count in values.items() if count > 1)
 
 
 def payers_are_matched_by_their_code(history: History) -> Iterator[str]:

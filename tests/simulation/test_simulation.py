@@ -49,7 +49,7 @@ def test_every_bug_can_be_planted() -> None:
 @pytest.mark.parametrize(
     ("bug", "rule", "first"),
     [
-        ("unclaimed-receipt", "counted_once", 1),
+        ("unwritten-receipt", "counted_once", 1),
         ("menu-beyond-limit", "gate_holds", 1),
         ("limit-forgotten", "gate_holds", 7),
         ("revoked-and-sent", "gate_holds", 1),

@@ -18,6 +18,8 @@ def test_every_case_at_a_till_ends_as_it_should(services: Services, app: Flask, 
     client = ExampleClient(services)
     services.payment_codes.set_prefix(SetPrefix(client.id, "SCH"), operator())
     services.payment_codes.put(PutPaymentCode("SCH1042", "Fees", amount_cents=5000_00), operator_context(client.id))
+    # A payment of two days ago is for a code that was there.
+    clock.advance(3 * 86_400)
     (paths,) = services.notices.paths(operator())
     with httpx2.Client(transport=httpx2.WSGITransport(app=app)) as http:
         till = Till(f"http://service{paths.path}", paths.secret, http, clock.now)

@@ -25,13 +25,14 @@ from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.settings import ClientSettingsService
 from ussd_server.services.incoming.booking import IncomingBook
 from ussd_server.services.incoming.codes import PaymentCodeService
-from ussd_server.services.incoming.held import HeldPaymentService
 from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.mail.choices import MailService
 from ussd_server.services.mail.outbox import MailReminders
 from ussd_server.services.mail.sending import MailSender
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
+from ussd_server.services.movements.movements import MovementService
+from ussd_server.services.movements.uses import MovementUseService
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.master_keys import MasterKeyService
@@ -146,7 +147,8 @@ class Services:
         self.statement_layouts = LayoutService(runtime, self.provider_statements)
         self.differences = DifferenceService(runtime, self.reviews)
         self.days = DayService(runtime)
-        self.held_payments = HeldPaymentService(runtime, incoming, self.differences)
+        self.movements = MovementService(runtime)
+        self.movement_uses = MovementUseService(runtime, incoming, self.differences)
         self.recovery = RecoveryService(runtime, creator, self.provider_statements)
 
         # What phones show.
@@ -186,7 +188,7 @@ class Services:
             self.differences,
             self.provider_statements,
             self.bank_settlements,
-            self.held_payments,
+            self.movement_uses,
             self.days,
         )
         self.proposals = ProposalService(runtime, actions_of_two.by_name())

@@ -31,7 +31,7 @@ _MODULES = {
     ".clients.users": ("users",),
     ".clients.webhooks": ("webhooks",),
     ".money.accounts": ("accounts", "fees"),
-    ".money.incoming": ("incoming", "payment-codes"),
+    ".money.movements": ("movements", "payment-codes"),
     ".money.payouts": ("payouts",),
     ".money.providers": ("callbacks", "providers"),
     ".money.reconcile": ("reconcile",),

@@ -53,7 +53,7 @@ _OF_OPERATORS: Mapping[str, Sequence[NavigationItem]] = {
     marked("Money"): (
         NavigationItem("Reviews", "list_reviews"),
         NavigationItem("Proposals", "list_proposals"),
-        NavigationItem("Held payments", "list_incoming"),
+        NavigationItem("Unexplained money", "list_movements"),
         NavigationItem("Reconciliation", "list_reconciliations"),
         NavigationItem("Differences", "list_differences"),
         NavigationItem("Days", "list_days"),

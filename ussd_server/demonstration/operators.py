@@ -10,11 +10,11 @@ from io import BytesIO, StringIO
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.services.bank.messages import StateBankAccount
+from ussd_server.services.movements.messages import ListMovements
 from ussd_server.services.operators.messages import CreateOperator, Propose
 from ussd_server.services.reconciliation.messages import ReconcileStatement
 from ussd_server.services.transactions.messages import ListTransactions, TransactionStatus, TransactionView
 from ussd_server.values import KAMPALA, ungrouped
-from ussd_server.wire import ListPage
 
 EMAILS = ("operator@demonstration.example", "second-operator@demonstration.example")
 _HEADINGS = ("Id", "External id", "Date", "Status", "Type", "From", "To", "Amount", "Currency", "Fee")
@@ -37,9 +37,9 @@ def leave_work(services: Services, code: str, by_owner: RequestContext) -> None:
     """Leave what a second operator confirms, and a statement of the sandbox with two differences."""
     context = operator_context()
     by_operator = replace(context, caller=replace(context.caller, operator=EMAILS[0]))
-    for held in services.held_payments.list(ListPage(), context).items:
+    for held in services.movements.list(ListMovements(is_held=True), context).items:
         reason = f"The payer called: {code} was meant"
-        wanted = Propose("incoming.assign", held.incoming_id, reason, {"code": code})
+        wanted = Propose("movement.assign", held.movement_id, reason, {"code": code})
         services.proposals.propose(wanted, by_operator)
     services.bank_accounts.state(StateBankAccount("Stanbic Bank", "9030001234567", "Demonstration Ltd"), by_owner)
     file = BytesIO(_statement(services, by_owner).encode())

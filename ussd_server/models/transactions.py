@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from peewee import BooleanField, IntegerField, TextField, fn
+from peewee import BooleanField, IntegerField, TextField
 
 from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, Table, fixed
 
@@ -93,28 +93,6 @@ class Transaction(Table):
 
 
 IN_REVIEW = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
-
-
-class ReceiptClaim(Table):
-    """A receipt of a provider, or a reference of the bank, in the form of `canonical_receipt`: it is money once.
-
-    `issuer` is the provider's name, or `bank`. `transaction_id` is the payment that was booked under it, `incoming_id`
-    the incoming payment that reported it; null for none. `second_of` is the payment of which it is another receipt:
-    Airtel gives a payment two.
-    """
-
-    issuer = TextField()
-    receipt = TextField()
-    transaction_id = IdField(null=True)
-    incoming_id = IdField(null=True)
-    second_of = IdField(null=True)
-
-    class Meta:
-        primary_key = False
-
-
-CLAIMED_BY = fn.COALESCE(ReceiptClaim.transaction_id, ReceiptClaim.second_of)
-"""The payment of a claim."""
 
 
 class IdempotencyKey(Table):

@@ -43,6 +43,7 @@ class ProviderPackage:
     `read_settings` reads the settings of a provider that is switched on. None: the provider needs no settings and is
     switched on where `USSD_ENV` is sandbox.
     `statement` is how it writes its statements, None where these cannot be reconciled.
+    `gives_two_receipts`: the message to the subscriber may have another receipt than the provider's answers.
     `build` makes the adapter from the access (None without settings), a connection pool and the clock (UTC).
     """
 
@@ -53,3 +54,4 @@ class ProviderPackage:
     read_settings: Callable[[SettingsReader], ProviderAccess] | None = None
     number_prefixes: tuple[str, ...] = ()
     statement: StatementFormat | None = None
+    gives_two_receipts: bool = False

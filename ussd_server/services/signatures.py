@@ -16,9 +16,10 @@ import orjson
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.incoming import IncomingPayment, PaymentCode, PaymentCodePrefix
+from ussd_server.models.incoming import PaymentCode, PaymentCodePrefix
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ledger import BankAccount
+from ussd_server.models.movements import MovementUse
 from ussd_server.models.operations import HistoryDigest, RowSignature
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
@@ -38,7 +39,11 @@ _OF_KEY = (
 _OF_BANK_ACCOUNT = ("bank", "number", "name", "confirmed_by", "confirmed_at", "keep_cents", "minimum_cents")
 _OF_CODE = (
     "client_id", "code", "account", "amount_cents", "min_amount_cents", "max_amount_cents", "expires_at", "single_use",
+    "account_since",
 )  # fmt: skip
+
+
+_OF_USE = ("movement_id", "kind", "transaction_id", "decided_by", "reason")
 
 
 class SignedTable(NamedTuple):
@@ -63,7 +68,7 @@ SIGNED_TABLES = {
         SignedTable(BankAccount, "client_id", _OF_BANK_ACCOUNT, BankAccount.bank.is_null(False)),
         SignedTable(PaymentCodePrefix, "client_id", ("prefix",)),
         SignedTable(PaymentCode, "id", _OF_CODE),
-        SignedTable(IncomingPayment, "id", ("decided_by", "reason"), IncomingPayment.decided_by.is_null(False)),
+        SignedTable(MovementUse, "id", _OF_USE, MovementUse.decided_by.is_null(False)),
     )
 }
 

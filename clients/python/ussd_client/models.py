@@ -22,6 +22,8 @@ MONEY = frozenset(
         "debit",
         "fee",
         "fees",
+        "given_back_amount",
+        "given_back_fees",
         "max_amount",
         "min_amount",
         "opening_balance",
@@ -561,6 +563,9 @@ class ReportRow(TypedDict):
     amount: Amount
     fees: Amount
     median_seconds: int | Decimal
+    given_back_count: int
+    given_back_amount: Amount
+    given_back_fees: Amount
 
 
 class RollBackBody(TypedDict):

@@ -227,7 +227,10 @@ def test_a_daily_report_shows_each_payment_as_it_was_when_its_day_ended(
     assert (paid["count"], paid["amount"], paid["fees"]) == (2, 201, 2)
     failed = groups["collection", "sandbox", "failed"]
     assert (failed["count"], failed["amount"], failed["fees"]) == (2, 152, 0)
-    assert list(paid) == ["type", "provider", "status", "count", "amount", "fees", "median_seconds"]
+    assert list(paid) == [
+        "type", "provider", "status", "count", "amount", "fees", "median_seconds",
+        "given_back_count", "given_back_amount", "given_back_fees",
+    ]  # fmt: skip
     assert seen["success_rate"] == 0.5
     clock.anchor(datetime(2030, 5, 4, 21, 0, tzinfo=UTC))
     program.post(f"/api/transactions/{refunded}/refunds", {"reference": "back"})

@@ -74,7 +74,7 @@ OPERATOR_PAGES = (
     "/operator/differences",
     "/operator/days",
     "/operator/settlements",
-    "/operator/incoming",
+    "/operator/movements",
     "/operator/operators",
     "/operator/audit",
     "/operator/providers",

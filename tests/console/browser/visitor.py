@@ -23,11 +23,11 @@ from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.incoming.messages import NotifyPayment, PutPaymentCode, SetPrefix
+from ussd_server.services.movements.messages import ListMovements
 from ussd_server.services.operators.messages import SecondFactor
 from ussd_server.services.payouts.messages import CreatePayout
 from ussd_server.services.reconciliation.messages import ListDifferences, ReconcileStatement
 from ussd_server.services.transactions.messages import CreateTransaction, TransactionType
-from ussd_server.wire import ListPage
 
 _AXE = (Path(__file__).parents[1] / "axe.min.js").read_text(encoding="utf-8")
 _RULES = {
@@ -133,8 +133,8 @@ class Console:
         for code in ("sch 1O42", typed):
             notice = NotifyPayment("sandbox", f"{receipt}{len(code)}", code, 123_456_00, "+256770000000", _AT, name)
             self.services.notices.notify(notice, OPERATOR)
-        held = self.services.held_payments.list(ListPage(), OPERATOR).items
-        return f"/operator/incoming/{held[-1].incoming_id}"
+        held = self.services.movements.list(ListMovements(is_held=True), OPERATOR).items
+        return f"/operator/movements/{held[-1].movement_id}"
 
     def compare_statement(self) -> tuple[str, str]:
         """Compare a statement with a payment that we do not know; returns the pages of it and of its difference."""

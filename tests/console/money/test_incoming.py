@@ -15,7 +15,7 @@ from tests.support.money import operator as operator_of
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
-from ussd_server.wire import ListPage
+from ussd_server.services.movements.messages import ListMovements
 
 CODE = {"code": "sch 1042", "description": "<b>Fees</b>", "amount": "5,000", "expires_at": "2099-01-01T08:00"}
 
@@ -62,9 +62,9 @@ def test_a_held_payment_is_assigned_by_two_operators(
     person.get("/payment-codes/new")
     person.post("/payment-codes/new", **CODE)
     Till(services).pay("SCH1043", name="<i>Achieng</i>")
-    assert "1 held payment</a> to assign or to return" in ann.get("/operator").text
-    listed = ann.get("/operator/incoming").text
-    assert "<title>(1) Held payments" in listed
+    assert "1 movement</a> to explain" in ann.get("/operator").text
+    listed = ann.get("/operator/movements").text
+    assert "<title>(1) Unexplained money" in listed
     assert "SCH1042" in listed
     page = ann.get(_first(listed)).text
     assert "&lt;i&gt;Achieng&lt;/i&gt;" in page
@@ -81,7 +81,7 @@ def test_a_held_payment_is_assigned_by_two_operators(
     assert "the payer, with a payment code" in page
     assert "Our reference at" not in page
     assert "Not sent yet" not in page
-    assert person.get("/operator/incoming").status_code == 404
+    assert person.get("/operator/movements").status_code == 404
 
 
 def test_a_credit_of_a_statement_is_held_with_one_click_and_marked_for_return(
@@ -92,22 +92,22 @@ def test_a_credit_of_a_statement_is_held_with_one_click_and_marked_for_return(
     page = ann.get(f"/operator/differences/{difference}").text
     assert "Hold the payment" in page
     assert "What happened to it" not in page
-    assert "It is this incoming payment" not in page
+    assert "It is this movement" not in page
     Till(services).pay("SCHI", 7000, "S1", provider="mtn")
-    assert "It is this incoming payment" in ann.get(f"/operator/differences/{difference}").text
+    assert "It is this movement" in ann.get(f"/operator/differences/{difference}").text
     assert ann.post(f"/operator/differences/{difference}/hold").status_code == 303
-    (held,) = services.held_payments.list(ListPage(), operator_of()).items
-    assert f"/operator/incoming/{held.incoming_id}" in ann.get(f"/operator/differences/{difference}").text
-    ann.get(f"/operator/incoming/{held.incoming_id}")
-    assert ann.post(f"/operator/incoming/{held.incoming_id}/return", reason="").status_code == 400
-    assert ann.post(f"/operator/incoming/{held.incoming_id}/return", reason="A mistake").status_code == 303
+    (held,) = services.movements.list(ListMovements(is_held=True), operator_of()).items
+    assert f"/operator/movements/{held.movement_id}" in ann.get(f"/operator/differences/{difference}").text
+    ann.get(f"/operator/movements/{held.movement_id}")
+    assert ann.post(f"/operator/movements/{held.movement_id}/return", reason="").status_code == 400
+    assert ann.post(f"/operator/movements/{held.movement_id}/return", reason="A mistake").status_code == 303
     path, digest = confirmation(bob.get("/operator/proposals").text)
     assert bob.post(path, digest=digest).status_code == 303
-    assert "returned" in ann.get(f"/operator/incoming/{held.incoming_id}").text
+    assert "returned" in ann.get(f"/operator/movements/{held.movement_id}").text
 
 
 def _first(page: str) -> str:
-    found = re.search(r'href="/console(/operator/incoming/[0-9a-f-]{36})"', page)
+    found = re.search(r'href="/console(/operator/movements/[0-9a-f-]{36})"', page)
     assert found
     return found[1]
 

@@ -16,6 +16,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, operator
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.movements import OUT
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,
     EndSettlement,
@@ -24,7 +25,7 @@ from ussd_server.services.bank.messages import (
     StateBankAccount,
 )
 from ussd_server.services.bank.settlement_rows import locked_settlement
-from ussd_server.services.gates.receipts import BANK, lock_receipt
+from ussd_server.services.gates.movements import BANK, money_of
 from ussd_server.status import ServiceError
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
@@ -78,7 +79,7 @@ def test_a_file_waits_for_a_bank_reference_before_it_locks_a_settlement(
     file = completed(services, "FT1")
     (waiting,) = services.bank_settlements.waiting(operator())
     with unit_of_work():
-        lock_receipt(BANK, "FT1")
+        money_of(BANK, OUT, "FT1")
         recording = compete(partial(record, services, file))
         locked_settlement(waiting.settlement_id or "")
     (recorded,) = recording.result()

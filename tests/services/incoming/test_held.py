@@ -17,36 +17,36 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import balances, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.movements import Movement
 from ussd_server.models.sending import Mail
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.messages import ListAuditEvents, ListOperatorActions
-from ussd_server.services.incoming.messages import (
-    AssignIncoming,
-    HoldDifference,
-    IncomingView,
-    PutPaymentCode,
-    ReturnIncoming,
-)
+from ussd_server.services.incoming.messages import PutPaymentCode
 from ussd_server.services.mail.messages import MailKind
+from ussd_server.services.movements.messages import (
+    AssignMovement,
+    EndMovement,
+    HoldDifference,
+    ListMovements,
+    MovementView,
+)
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.reconciliation.messages import DifferenceView
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import ListPage
 
 
-def held(services: Services) -> tuple[IncomingView, ...]:
-    return services.held_payments.list(ListPage(), operator()).items
+def held(services: Services) -> tuple[MovementView, ...]:
+    return services.movements.list(ListMovements(is_held=True), operator()).items
 
 
-def assign(services: Services, payment: IncomingView, code: str, by: str = BY, second: str = SECOND) -> IncomingView:
-    return services.held_payments.assign(AssignIncoming(payment.incoming_id, code, by, second), operator())
+def assign(services: Services, payment: MovementView, code: str, by: str = BY, second: str = SECOND) -> MovementView:
+    return services.movement_uses.assign(AssignMovement(payment.movement_id, code, by, second), operator())
 
 
-def return_(services: Services, payment: IncomingView) -> IncomingView:
-    return services.held_payments.mark_returned(
-        ReturnIncoming(payment.incoming_id, "The payer asked for it", BY, SECOND), operator()
+def return_(services: Services, payment: MovementView) -> MovementView:
+    return services.movement_uses.mark_returned(
+        EndMovement(payment.movement_id, "The payer asked for it", BY, SECOND), operator()
     )
 
 
@@ -84,16 +84,17 @@ def test_two_operators_assign_a_payment_whatever_its_code_takes(
     with pytest.raises(ServiceError) as refused:
         assign(services, payment, "SCH99")
     assert refused.value.code is Code.NOT_FOUND
-    booked = assign(services, payment, "sch 1")
-    assert (booked.status, booked.decided_by) == ("booked", f"{BY}, {SECOND}")
-    row = Transaction.get_by_id(booked.transaction_id)
+    use = assign(services, payment, "sch 1").use
+    assert use is not None
+    assert (use.kind, use.by, use.and_) == ("payment", BY, SECOND)
+    row = Transaction.get_by_id(use.transaction_id)
     assert (row.client_id, row.reference, row.origin, row.amount_cents) == (school.id, "in/R1", "payer", 5000_00)
     trail = services.audit.list(ListAuditEvents(action="transaction.assigned"), school.at_console()).items
     assert [(event.amount_cents, event.phone_number) for event in trail] == [(5000_00, PAYER)]
     for act in (lambda: assign(services, payment, "SCH1"), lambda: return_(services, payment)):
         with pytest.raises(ServiceError, match="is booked, no longer held"):
             act()
-    assert till.pay("SCH1").transaction_id == booked.transaction_id
+    assert till.pay("SCH1").transaction_id == row.id
     assert check_everything(vault=services.runtime.vault) == []
 
 
@@ -102,7 +103,7 @@ def test_one_person_marks_no_payment_for_return(services: Services, school: Exam
     (payment,) = held(services)
     for by, second, reason in ((BY, BY, "asked"), (BY, "", "asked"), (BY, SECOND, " ")):
         with pytest.raises(ServiceError):
-            services.held_payments.mark_returned(ReturnIncoming(payment.incoming_id, reason, by, second), operator())
+            services.movement_uses.mark_returned(EndMovement(payment.movement_id, reason, by, second), operator())
     assert held(services) == (payment,)
 
 
@@ -126,9 +127,11 @@ def test_a_returned_payment_is_never_booked(
     till.pay("SCHI042")
     (payment,) = held(services)
     clock.advance(60)
-    assert return_(services, payment).status == "returned"
-    (event,) = services.audit.list_of_operators(ListOperatorActions(action="incoming.returned"), operator()).items
-    assert event.created_at >= payment.received_at + timedelta(seconds=60)
+    use = return_(services, payment).use
+    assert use is not None
+    assert use.kind == "returned"
+    (event,) = services.audit.list_of_operators(ListOperatorActions(action="movement.returned"), operator()).items
+    assert event.created_at >= payment.created_at + timedelta(seconds=60)
     assert held(services) == ()
     with pytest.raises(ServiceError, match="is returned, no longer held"):
         assign(services, payment, "SCH1042")
@@ -143,28 +146,28 @@ def test_a_client_sees_the_held_payments_whose_code_is_like_its_own(
 ) -> None:
     for typed in ("SCH104", "SCH9", "SCX1042", "TEA1042", ""):
         till.pay(typed, receipt=typed or "none")
-    alike = services.held_payments.list_alike(operator_context(school.id))
+    alike = services.movements.list_alike(operator_context(school.id))
     assert [(each.code, each.meant) for each in alike] == [
         ("SCX1042", ("SCH1042",)),
         ("SCH9", ()),
         ("SCH104", ("SCH1042",)),
     ]
-    assert services.held_payments.list_alike(operator_context(ExampleClient(services, "tea").id)) == ()
+    assert services.movements.list_alike(operator_context(ExampleClient(services, "tea").id)) == ()
 
 
 def test_a_credit_of_a_statement_that_is_not_ours_becomes_a_held_payment_once(
     services: Services, school: ExampleClient
 ) -> None:
     difference = not_ours(services)
-    payment = services.held_payments.hold(HoldDifference(difference.difference_id, BY), operator())
-    assert (payment.status, payment.amount_cents, payment.phone_number) == ("held", 7000_00, PAYER)
-    assert (payment.provider, payment.provider_transaction_id, payment.code) == ("mtn", "S1", None)
+    payment = services.movement_uses.hold(HoldDifference(difference.difference_id, BY), operator())
+    assert (payment.use, payment.amount_cents, payment.phone_number) == (None, 7000_00, PAYER)
+    assert (payment.provider, payment.receipts, payment.code) == ("mtn", ("S1",), None)
     assert services.differences.show(difference.difference_id, operator()).ended_by == BY
     with pytest.raises(ServiceError, match="has ended"):
-        services.held_payments.hold(HoldDifference(difference.difference_id, BY), operator())
-    assert held(services) == (services.held_payments.find("mtn", "S1", operator()),)
-    assert services.held_payments.find("mtn", "S2", operator()) is None
-    assert assign(services, payment, "SCH1042").status == "booked"
+        services.movement_uses.hold(HoldDifference(difference.difference_id, BY), operator())
+    assert held(services) == (services.movements.find("mtn", "S1", operator()),)
+    assert services.movements.find("mtn", "S2", operator()) is None
+    assert assign(services, payment, "SCH1042").use is not None
     assert balances(school.id)["main"] == (7000_00, 0)
     assert check_everything() == []
 
@@ -172,7 +175,7 @@ def test_a_credit_of_a_statement_that_is_not_ours_becomes_a_held_payment_once(
 def test_a_later_notice_books_what_was_held_from_a_statement(
     services: Services, school: ExampleClient, till: Till
 ) -> None:
-    services.held_payments.hold(HoldDifference(not_ours(services).difference_id), operator())
+    services.movement_uses.hold(HoldDifference(not_ours(services).difference_id), operator())
     assert till.pay("SCH1042", 7000, "S1", provider="mtn").status == "booked"
     assert held(services) == ()
     assert balances(school.id)["main"] == (7000_00, 0)
@@ -184,7 +187,7 @@ def test_a_difference_stays_open_where_the_till_reported_another_amount(
     till.pay("unknown", 5000, "S1", provider="mtn")
     difference = not_ours(services)
     with pytest.raises(ServiceError, match="reported UGX 5,000 under this receipt, and the statement has UGX 7,000"):
-        services.held_payments.hold(HoldDifference(difference.difference_id, BY), operator())
+        services.movement_uses.hold(HoldDifference(difference.difference_id, BY), operator())
     assert services.differences.show(difference.difference_id, operator()).ended_by is None
     assert [each.amount_cents for each in held(services)] == [5000_00]
 
@@ -192,17 +195,18 @@ def test_a_difference_stays_open_where_the_till_reported_another_amount(
 def test_money_that_left_is_not_held(services: Services) -> None:
     difference = not_ours(services, "-7,000.00")
     with pytest.raises(ServiceError, match="Only a credit"):
-        services.held_payments.hold(HoldDifference(difference.difference_id), operator())
+        services.movement_uses.hold(HoldDifference(difference.difference_id), operator())
 
 
 def test_a_payment_without_a_number_is_not_refunded_by_guess(
     services: Services, school: ExampleClient, till: Till
 ) -> None:
     till.pay("SCHI042")
-    IncomingPayment.update(phone_number=None).execute()
-    booked = assign(services, held(services)[0], "SCH1042")
+    Movement.update(phone_number=None).execute()
+    use = assign(services, held(services)[0], "SCH1042").use
+    assert use is not None
     with pytest.raises(ServiceError, match="number is not known"):
-        services.refunds.create(CreateRefund(booked.transaction_id or "", "back"), operator_context(school.id))
+        services.refunds.create(CreateRefund(use.transaction_id or "", "back"), operator_context(school.id))
 
 
 def test_a_notice_before_the_success_of_a_payment_that_was_asked_for_leaves_the_list_with_it(
@@ -243,8 +247,9 @@ def test_operators_get_a_mail_of_the_first_payment_that_is_held_on_a_day_and_see
 
 
 @pytest.fixture
-def paid_at(clock: MovableClock) -> datetime:
+def paid_at(clock: MovableClock, school: ExampleClient) -> datetime:
     """Exactly three hours before its notice, which would be a wrong time zone of any other payment."""
+    clock.advance(4 * 3600)
     return clock.now() - timedelta(hours=3)
 
 

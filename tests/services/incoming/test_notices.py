@@ -21,12 +21,12 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.senders.sandbox import SandboxSender
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.incoming.booking import IncomingBook, find_code, misfit_of
-from ussd_server.services.incoming.messages import CheckPayment, PutPaymentCode
+from ussd_server.services.incoming.messages import CheckPayment, PutPaymentCode, SetPrefix
 from ussd_server.services.incoming.notices import NoticeService
+from ussd_server.services.movements.messages import ListMovements
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import ListPage
 
 
 def put(services: Services, client: ExampleClient, code: str, **more: object) -> None:
@@ -34,7 +34,7 @@ def put(services: Services, client: ExampleClient, code: str, **more: object) ->
 
 
 def why_held(services: Services) -> list[str | None]:
-    return [each.held_because for each in services.held_payments.list(ListPage(), operator()).items]
+    return [each.held_because for each in services.movements.list(ListMovements(is_held=True), operator()).items]
 
 
 @pytest.mark.parametrize("typed", ["SCH1042", "sch 1042", " s-c-h–10 42 "])
@@ -121,15 +121,15 @@ def test_a_code_takes_its_amount_alone_and_only_while_it_may(
     ]
 
 
-def test_a_held_payment_is_booked_by_a_later_notice_once_it_fits(
+def test_a_payment_that_was_told_with_two_amounts_stays_held(
     services: Services, school: ExampleClient, till: Till
 ) -> None:
     assert till.pay("SCH77").status == "held"
     put(services, school, "SCH77")
     assert till.pay("SCH77", 9).status == "held"
-    assert why_held(services) == ["It was reported with two amounts"]
-    assert till.pay("SCH77").status == "booked"
-    assert why_held(services) == []
+    assert why_held(services) == ["It was told with two amounts"]
+    assert till.pay("SCH77").status == "held", "a repeat with the first amount does not forget the second"
+    assert why_held(services) == ["It was told with two amounts"]
 
 
 def test_money_for_a_disabled_client_or_a_deleted_code_is_held(
@@ -153,15 +153,16 @@ def test_a_notice_about_a_payment_that_was_asked_for_books_nothing(
     assert check_everything() == []
 
 
-def test_a_notice_of_our_receipt_with_another_amount_is_held(
+def test_a_notice_of_our_receipt_with_another_amount_opens_a_review(
     services: Services, school: ExampleClient, till: Till, clock: MovableClock
 ) -> None:
     made = services.transactions.create(request(), operator_context(school.id)).transaction
     work(services, clock, 2)
     receipt = Transaction.get_by_id(made.transaction_id).provider_transaction_id
     assert till.pay("SCH1042", 4999, receipt).status == "held"
-    assert why_held(services) == ["A payment that was asked for has this receipt"]
-    assert services.notices.decide_waiting() == 0, "it waits for operators alone"
+    assert why_held(services) == []
+    (review,) = services.reviews.list(operator())
+    assert review.reason == "the provider reported its receipt again with UGX 4,999"
     assert balances(school.id)["main"] == (5000_00, 0)
 
 
@@ -249,3 +250,39 @@ def test_a_payment_above_the_bound_of_amounts_is_given_back_in_one_piece(
     assert (given.status, given.amount_cents) == ("succeeded", 250_000_000)
     assert Transaction.get_by_id(booked.transaction_id).status == "reversed"
     assert check_everything() == []
+
+
+def test_what_was_paid_before_a_code_was_anothers_is_not_booked_to_the_new_owner(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
+    paid_at, shop = clock.now(), ExampleClient(services, "shop")
+    clock.advance(3600)
+    services.payment_codes.delete("SCH1042", operator_context(school.id))
+    services.payment_codes.set_prefix(SetPrefix(school.id, "EDU"), operator())
+    services.payment_codes.set_prefix(SetPrefix(shop.id, "SCH"), operator())
+    put(services, shop, "SCH1042")
+    clock.advance(60)
+    assert till.pay("SCH1042", receipt="R1", at=paid_at).status == "held"
+    assert till.pay("SCH1042", receipt="R2", at=clock.now() - timedelta(seconds=90)).status == "booked"
+    assert balances(shop.id)["main"] == (5000_00, 0)
+
+
+def test_what_was_paid_before_a_code_got_another_account_is_held(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
+    clock.advance(3600)
+    put(services, school, "SCH1042")
+    assert till.pay("SCH1042", receipt="R1", at=clock.now() - timedelta(minutes=5)).status == "booked"
+    put(services, school, "SCH1042", account=PAYER)
+    assert till.pay("SCH1042", receipt="R2", at=clock.now() - timedelta(minutes=5)).status == "held"
+    assert till.pay("SCH1042", receipt="R3").status == "booked"
+
+
+def test_an_open_request_of_another_client_decides_nothing_where_a_code_does(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    other = ExampleClient(services, "tea")
+    services.transactions.create(request(number="+256770000006"), operator_context(other.id))
+    assert till.pay("SCH1042", receipt="R1", number="+256770000006").status == "booked"
+    assert till.pay("SCH9", receipt="R2", number="+256770000006").status == "held"
+    assert why_held(services)[0].startswith("It may be what transaction")

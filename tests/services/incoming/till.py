@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from ussd_server.bootstrap import Services
@@ -12,17 +11,17 @@ from ussd_server.services.incoming.notices import NoticeService
 
 BY, SECOND = "Mary Akello", "John Okot"
 PAYER = "+256772123456"
-_AT = datetime(2026, 11, 20, 8, 15, tzinfo=UTC)
 
 
 class Till:
     """Reports payments to the service."""
 
     def __init__(self, services: Services, notices: NoticeService | None = None) -> None:
-        self.notices = notices or services.notices
+        self.notices, self._clock = notices or services.notices, services.clock
 
     def pay(self, code: str, shillings: int = 5000, receipt: str = "R1", **more: Any) -> NotifiedPayment:
         """A payer pays, and the till reports it."""
-        provider, at, number = more.pop("provider", "sandbox"), more.pop("at", _AT), more.pop("number", PAYER)
+        at = more.pop("at", self._clock.now())
+        provider, number = more.pop("provider", "sandbox"), more.pop("number", PAYER)
         notice = NotifyPayment(provider, receipt, code, shillings * 100, number, at, **more)
         return self.notices.notify(notice, RequestContext(Caller(CallerKind.NOBODY)))

@@ -14,8 +14,8 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
-from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.ledger import Account
+from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,
@@ -25,7 +25,8 @@ from ussd_server.services.bank.messages import (
     StateBankAccount,
 )
 from ussd_server.services.clients.messages import CreateUser
-from ussd_server.services.incoming.messages import PutPaymentCode, ReturnIncoming, SetPrefix
+from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
+from ussd_server.services.movements.messages import EndMovement
 from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import REVIEW_CONTRADICTION, open_review
@@ -78,9 +79,9 @@ def _incoming(services: Services, call: RequestContext) -> Scene:
     names = {"arrived": till.pay("SCH1", 10, "R1").transaction_id or ""}
     till.pay("SCH2", 10, "R2")
     till.pay("SCH2", 10, "R3")
-    rows = {row.provider_transaction_id: row.id for row in IncomingPayment.select()}
-    names |= {"booked": rows["R1"], "held": rows["R2"], "returned": rows["R3"]}
-    services.held_payments.mark_returned(ReturnIncoming(rows["R3"], "asked for it", BY, SECOND), operator())
+    rows = {row.receipt: row.id for row in Movement.select()}
+    names |= {"booked": rows["R1"], "held": rows["R2"], "returned": rows["R3"], "sandbox": "sandbox"}
+    services.movement_uses.mark_returned(EndMovement(rows["R3"], "asked for it", BY, SECOND), operator())
     return names
 
 

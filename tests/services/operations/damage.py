@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from ussd_server.services.operations.book_check import history, payouts
+from ussd_server.services.operations.book_check import history, payouts, sums
 
 RULES = {
     "SUM": "has accounts that do not add up to zero",
@@ -53,13 +53,15 @@ RULES = {
     "OTHER_KIND": "has a kind that is not that of its name",
     "NEVER_SENT": "was answered by its provider and never sent",
     "SPENT": "has spent another sum on a day than its payments",
-    "OTHER_RECEIPT": "is booked without the payment of its receipt, or has one and is not booked",
-    "NO_RECEIPT": "came from a payer without a receipt of its own",
+    "OTHER_USE": "has another use than was written last",
+    "OTHER_MONEY": "is used by a payment that did not move its money",
+    "OTHER_SUM": sums.OTHER_SUM,
+    "NO_MOVEMENT": "came from a payer without a movement of its own",
     "PAID_TWICE": "has the receipt of another payment that was credited",
     "NOT_SAME": "names another payment as the same money, which does not name it",
     "CONTESTED": "has a receipt of which operators must say whether it is one payment or two",
-    "NO_DECISION": "was returned without a decision of two operators",
-    "SAME_RECEIPT": "has the receipt of another one",
+    "NO_DECISION": "was ended without a decision of two operators",
+    "SAME_TRANSACTION": "has the transaction of another one",
     "UNBOUND": "has an idempotency key that is bound to none",
 }
 """The rules in the words of the check, by the names that the damage below gives them."""
@@ -96,7 +98,7 @@ SABOTAGE = [
     ("UPDATE ledger_transfers SET credit_account_id = '{deposits}' WHERE transaction_id = '{collection_00}'",
      "BALANCE main, STATEMENT main, BALANCE deposits, ELSEWHERE collection_00"),
     ("UPDATE transactions SET status = 'failed' WHERE id = '{collection_00}'",
-     "STATE collection_00, HISTORY collection_00, REVERSED collection_00, NO_COLLECTION refund"),
+     "STATE collection_00, HISTORY collection_00, REVERSED collection_00, NO_COLLECTION refund, OTHER_SUM sandbox"),
     ("UPDATE transactions SET status = 'ambiguous' WHERE id = '{disbursement_01}'",
      "STATE disbursement_01, HISTORY disbursement_01, FORGOTTEN disbursement_01"),
     ("UPDATE transactions SET reference = 'bank/returned/x' WHERE id = '{credited}'",
@@ -123,13 +125,12 @@ SABOTAGE = [
     ("DELETE FROM key_spending", "SPENT key"),
     ("UPDATE transactions SET key_id = NULL WHERE id = '{row}'", "SPENT key"),
     # Payments that payers made by themselves.
-    ("UPDATE incoming_payments SET transaction_id = NULL WHERE id = '{booked}'",
-     "OTHER_RECEIPT booked, NO_RECEIPT arrived"),
-    ("UPDATE incoming_payments SET status = 'held' WHERE id = '{booked}'", "OTHER_RECEIPT booked, NO_RECEIPT arrived"),
-    ("UPDATE incoming_payments SET amount_cents = amount_cents + 1 WHERE id = '{booked}'",
-     "OTHER_RECEIPT booked, NO_RECEIPT arrived"),
-    ("UPDATE incoming_payments SET status = 'booked' WHERE id = '{held}'", "OTHER_RECEIPT held"),
-    ("UPDATE incoming_payments SET decided_by = NULL WHERE id = '{returned}'", "NO_DECISION returned"),
+    ("UPDATE movements SET transaction_id = NULL, use_kind = NULL WHERE id = '{booked}'", "OTHER_USE booked"),
+    ("UPDATE movements SET amount_cents = amount_cents + 1 WHERE id = '{booked}'",
+     "OTHER_MONEY booked, NO_MOVEMENT arrived, OTHER_SUM sandbox"),
+    ("UPDATE movements SET use_kind = 'own' WHERE id = '{held}'", "OTHER_USE held"),
+    ("DELETE FROM movement_uses WHERE movement_id = '{booked}'", "OTHER_USE booked, NO_MOVEMENT arrived"),
+    ("UPDATE movement_uses SET decided_by = NULL WHERE movement_id = '{returned}'", "NO_DECISION returned"),
     ("UPDATE transactions SET provider_transaction_id = 'R1' WHERE id = '{collection_06}'",
      "PAID_TWICE arrived, PAID_TWICE collection_06, FORGED collection_06"),
     ("UPDATE transactions SET same_money_as = '{collection_04}' WHERE id = '{collection_06}'",
@@ -165,7 +166,7 @@ SABOTAGE = [
     ("UPDATE transactions SET refund_of = NULL WHERE id = '{refund}'",
      "FORGED refund, NO_COLLECTION refund, REVERSED collection_00"),
     ("UPDATE transactions SET amount_cents = amount_cents - 1 WHERE id = '{collection_00}'",
-     "TOO_MUCH collection_00, STATE collection_00, FORGED collection_00"),
+     "TOO_MUCH collection_00, STATE collection_00, FORGED collection_00, OTHER_SUM sandbox"),
     # Leases and due times.
     ("UPDATE transactions SET leased_until = '2199-01-01T00:00:00.000Z' WHERE id = '{collection_07}'",
      "AHEAD collection_07"),
@@ -257,7 +258,8 @@ SABOTAGE = [
     ("UPDATE transactions SET provider_transaction_id = 'mine' WHERE id = '{disbursement_00}'",
      "FORGED disbursement_00"),
     ("UPDATE transactions SET phone_number = '+256770000099' WHERE id = '{collection_04}'", "FORGED collection_04"),
-    ("DELETE FROM transactions WHERE id = '{collection_04}'", "MISSING collection_04, FOREIGN collection_04"),
+    ("DELETE FROM transactions WHERE id = '{collection_04}'",
+     "MISSING collection_04, FOREIGN collection_04, OTHER_SUM sandbox"),
     # The collection that a refund gives back, and a payout, as events show them.
     ("UPDATE events SET payload = replace(payload, '{collection_00}', '{collection_04}') "
      "WHERE object_id = '{refund}' AND sequence = 1",
@@ -328,8 +330,8 @@ SABOTAGE = [
 # SQLite cannot drop constraints that are part of a table.
 ON_POSTGRES = [
     (
-        "UPDATE incoming_payments SET provider_transaction_id = 'R2' WHERE id = '{returned}'",
-        "SAME_RECEIPT returned",
+        "UPDATE movements SET use_kind = 'payment', transaction_id = '{arrived}' WHERE id = '{held}'",
+        "SAME_TRANSACTION held, OTHER_USE held, OTHER_SUM sandbox",
     ),
     (
         again("post", "disbursement_00"),

@@ -74,7 +74,7 @@ def test_a_transaction_that_needs_an_operator_is_counted(services: Services, clo
 
 def test_a_held_payment_is_counted(services: Services) -> None:
     Till(services).pay("a code that is not known")
-    assert read(services)["ussd_incoming_held"] == 1
+    assert read(services)["ussd_movements_held"] == 1
 
 
 def test_events_and_deliveries_that_are_not_sent_are_counted(services: Services, clock: MovableClock) -> None:

@@ -47,8 +47,12 @@ EDITS = [
     ("UPDATE closed_days SET ours_cents = 1", REFUSED),
     ("UPDATE closed_days SET closed_by = 'Eve'", REFUSED),
     ("DELETE FROM closed_days", REFUSED),
-    ("UPDATE incoming_payments SET decided_by = 'Eve, Adam' WHERE id = '{returned}'", REFUSED),
-    ("UPDATE incoming_payments SET decided_by = 'Eve, Adam' WHERE id = '{held}'", UNSIGNED),
+    ("UPDATE movement_uses SET decided_by = 'Eve, Adam' WHERE movement_id = '{returned}'", REFUSED),
+    ("UPDATE movements SET use_kind = 'own' WHERE id = '{held}'", REFUSED),
+    ("INSERT INTO movement_uses (id, movement_id, number, kind, decided_by, reason, created_at) "
+     "SELECT '{other}', id, 9, 'own', 'Eve, Adam', 'ours', created_at FROM movements WHERE id = '{held}'", UNSIGNED),
+    ("INSERT INTO movement_uses (id, movement_id, number, kind, created_at) SELECT '{other}', id, 9, 'own', created_at "
+     "FROM movements WHERE id = '{returned}'", REFUSED),
     ("UPDATE users SET password_seen_by = '{other}'", REFUSED),
     ("DELETE FROM audit_events", REFUSED),
     ("UPDATE audit_events SET decided_by = 'Eve'", REFUSED),
@@ -61,7 +65,7 @@ EDITS = [
 WITHOUT_TRIGGERS = [
     ("UPDATE bank_accounts SET number = '666' WHERE client_id = '{client}'", UNSIGNED),
     ("UPDATE payment_code_prefixes SET prefix = 'XX' WHERE client_id = '{client}'", UNSIGNED),
-    ("UPDATE incoming_payments SET decided_by = 'Eve, Adam' WHERE id = '{returned}'", UNSIGNED),
+    ("UPDATE movement_uses SET decided_by = 'Eve, Adam' WHERE movement_id = '{returned}'", UNSIGNED),
     ("DELETE FROM row_signatures WHERE substr(id, 1, 9) = 'api_keys/'", UNSIGNED),
     ("DELETE FROM audit_events WHERE action = 'bank_account.confirmed'", OTHER_TRAIL),
     ("UPDATE audit_events SET decided_by = 'Eve' WHERE action = 'bank_account.confirmed'", OTHER_TRAIL),

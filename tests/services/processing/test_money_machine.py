@@ -31,13 +31,8 @@ from ussd_server.database.unit_of_work import close_connections, is_postgres
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.incoming.messages import (
-    AssignIncoming,
-    NotifyPayment,
-    PutPaymentCode,
-    ReturnIncoming,
-    SetPrefix,
-)
+from ussd_server.services.incoming.messages import NotifyPayment, PutPaymentCode, SetPrefix
+from ussd_server.services.movements.messages import AssignMovement, EndMovement, ListMovements
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
@@ -47,7 +42,6 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import ListPage
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
@@ -164,18 +158,18 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(target=payments, typed=st.sampled_from("12"), gives_back=st.booleans())
     def decide_what_is_held(self, typed: str, gives_back: bool) -> object:
         """Two operators assign the newest held payment to a code, or mark it for return."""
-        held = self.services.held_payments.list(ListPage(), operator()).items
+        held = self.services.movements.list(ListMovements(is_held=True), operator()).items
         own = [each for each in held if each.provider_transaction_id.startswith(f"{self.prefix}-")]
         if not own:
             return multiple()
-        held_id, receipt = own[0].incoming_id, own[0].provider_transaction_id
+        held_id, receipt = own[0].movement_id, own[0].provider_transaction_id
         if gives_back:
-            request = ReturnIncoming(held_id, "asked for it", *OPERATORS)
-            self.services.held_payments.mark_returned(request, operator())
+            request = EndMovement(held_id, "asked for it", *OPERATORS)
+            self.services.movement_uses.mark_returned(request, operator())
             self.returned.add(receipt)
             return multiple()
-        assigned = AssignIncoming(held_id, f"{self.prefix}{typed}", *OPERATORS)
-        return self.note_booking(receipt, self.services.held_payments.assign(assigned, operator()).transaction_id)
+        assigned = AssignMovement(held_id, f"{self.prefix}{typed}", *OPERATORS)
+        return self.note_booking(receipt, self.services.movement_uses.assign(assigned, operator()).transaction_id)
 
     @rule(payment=payments)
     def repeat(self, payment: str) -> None:

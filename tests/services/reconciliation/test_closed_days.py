@@ -16,18 +16,13 @@ from ussd_server.bootstrap import Services
 from ussd_server.models.statements import ClosedDay
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.messages import ListOperatorActions
-from ussd_server.services.incoming.messages import (
-    AssignIncoming,
-    HoldDifference,
-    PutPaymentCode,
-    SetPrefix,
-)
+from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
+from ussd_server.services.movements.messages import AssignMovement, HoldDifference, ListMovements
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.reconciliation.messages import UndoImport
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
-from ussd_server.wire import ListPage
 
 
 def pay(
@@ -172,12 +167,12 @@ def test_a_payers_payment_that_is_assigned_later_is_a_late_change_of_the_day_on_
     Till(services).pay("SCHI", 5000, "T1", at=clock.now())
     first = store(services, line, reported, found)
     for each in open_reviews(services):
-        services.held_payments.hold(HoldDifference(each.difference_id, BY), operator())
+        services.movement_uses.hold(HoldDifference(each.difference_id, BY), operator())
     clock.advance(86_400)
     cover(services, first, day)
     assert close(services, day).difference_cents == -1_000_000
-    for held in services.held_payments.list(ListPage(), operator()).items:
-        services.held_payments.assign(AssignIncoming(held.incoming_id, "SCH1", BY, "John Okot"), operator())
+    for held in services.movements.list(ListMovements(is_held=True), operator()).items:
+        services.movement_uses.assign(AssignMovement(held.movement_id, "SCH1", BY, "John Okot"), operator())
     second = store(services, mtn_row(pay(services, clock, "2")))
     clock.advance(86_400)
     cover(services, second, day + timedelta(days=1))

@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from simulators.layouts import IN, LAYOUTS, OUT, REVERSAL, Movement, TableLayout, grouped, plain, with_balances
+from simulators.layouts import IN, LAYOUTS, OUT, REVERSAL, MovedLine, TableLayout, grouped, plain, with_balances
 from simulators.statements import SEPARATORS, StatementForm, write_statement
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import DateOrder, LineStatus
@@ -36,23 +36,23 @@ FORMS = [
 ]
 
 
-def _beside(movement: Movement, _: int, date: str) -> tuple[str, ...]:
+def _beside(movement: MovedLine, _: int, date: str) -> tuple[str, ...]:
     amount = plain(abs(movement.cents))
     sides = (amount, "") if movement.cents > 0 else ("", amount)
     return (movement.receipt, date, "Some service", movement.status, amount, *sides, plain(movement.balance_cents))
 
 
-def _last(movement: Movement, _: int, date: str) -> tuple[str, ...]:
+def _last(movement: MovedLine, _: int, date: str) -> tuple[str, ...]:
     kind = {IN: "Deposit", OUT: "Cash out", REVERSAL: "Refund"}[movement.kind]
     return movement.receipt, date, movement.status, kind, "Okello John", plain(abs(movement.cents))
 
 
-def _brackets(movement: Movement, _: int, date: str) -> tuple[str, ...]:
+def _brackets(movement: MovedLine, _: int, date: str) -> tuple[str, ...]:
     amount = grouped(abs(movement.cents))
     return movement.receipt, date, "UGX", amount if movement.cents > 0 else f"({amount})", movement.party, "done"
 
 
-def _indicator(movement: Movement, _: int, date: str) -> tuple[str, ...]:
+def _indicator(movement: MovedLine, _: int, date: str) -> tuple[str, ...]:
     side = "CR" if movement.cents > 0 else "DR"
     return date, movement.receipt, side, f"UGX {plain(abs(movement.cents))}", movement.status, ""
 
@@ -82,7 +82,7 @@ class Statement:
     form: StatementForm
     rows: list[list[str]]
     lines: list[int]
-    movements: list[Movement]
+    movements: list[MovedLine]
 
     @property
     def mark(self) -> str:
@@ -94,7 +94,7 @@ class Statement:
         return self.mark.join(f'"{cell}"' if set(cell) & {self.mark, "\r"} else cell for cell in row)
 
 
-def movements(rng: Random, provider: str) -> list[Movement]:
+def movements(rng: Random, provider: str) -> list[MovedLine]:
     """Some movements; the first came in and the second went out, so that a layout with signs has a minus."""
     found = []
     for number in range(rng.randint(3, 6)):
@@ -102,7 +102,7 @@ def movements(rng: Random, provider: str) -> list[Movement]:
         cents = rng.choice((5_000, 30_000, 700, 1_250_000, 99, 9_000, 100_000)) * 100
         has_moved = number < 2 or rng.random() < 0.7
         found.append(
-            Movement(
+            MovedLine(
                 receipt=f"{'32' if provider == 'mtn' else '145'}{number:09}",
                 reference=rng.choice(("", "Room 5", "r-77")),
                 at=(STARTED_AT + timedelta(hours=number, minutes=rng.randint(0, 59))).timestamp(),
@@ -126,7 +126,7 @@ def written(rng: Random, name: str) -> Statement:
     return Statement(name, form, rows, list(range(first, first + len(listed))), listed)
 
 
-def sums(movements: Iterable[Movement]) -> Counter[bool]:
+def sums(movements: Iterable[MovedLine]) -> Counter[bool]:
     """What came in and what went out, in cents, of what moved."""
     found: Counter[bool] = Counter()
     for each in movements:

@@ -18,8 +18,9 @@ from tests.support.money import a_client, balances, deposit, operator, request, 
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.movements import IN
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.gates.receipts import lock_receipt
+from ussd_server.services.gates.movements import money_of
 from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment, RecoveredPayment
 from ussd_server.services.transactions.messages import CreateRefund, ListTransactions, TransactionType
 from ussd_server.settings import Settings
@@ -175,7 +176,7 @@ def test_lost_payments_wait_for_all_their_receipts_before_they_lock_an_account(
     lost = find(services, clock, *rows)
     with competing() as compete:
         with unit_of_work():
-            lock_receipt("sandbox", "990002")
+            money_of("sandbox", IN, "990002")
             booking = compete(partial(book, services, lost, *claims))
             deposit(services, client, 1000)
         assert len(booking.result()) == 2

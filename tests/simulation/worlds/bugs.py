@@ -17,8 +17,8 @@ from ussd_server.models.statements import StatementCoverage
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts import ledger
-from ussd_server.services.gates import receipts, sending
-from ussd_server.services.gates.receipts import ClaimOutcome
+from ussd_server.services.gates import sending
+from ussd_server.services.gates.movements import UseOutcome, UseResult
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.payouts import approval, withdrawals
 from ussd_server.services.processing import outcomes, processor
@@ -117,7 +117,7 @@ def _reservation_is_kept() -> Any:
 
 def _receipts_are_not_claimed() -> Any:
     """What another payment was booked with does not matter."""
-    return patch.object(outcomes, "claim_success", lambda row, way, now: receipts.ClaimResult(ClaimOutcome.COUNTS))
+    return patch.object(outcomes, "use_for", lambda row, way, now: UseResult(UseOutcome.COUNTS))
 
 
 def _menus_pay_beyond_limits() -> Any:
@@ -189,7 +189,7 @@ BUGS: dict[str, tuple[str, Plant]] = {
     "kept-reservation": ("a failed payment keeps its money reserved", _reservation_is_kept),
     "torn-settlement": ("an outcome is written without a transaction", _no_transaction(processor)),
     "torn-relay": ("deliveries are made without a transaction", _no_transaction(relay)),
-    "unclaimed-receipt": ("a success claims no receipt", _receipts_are_not_claimed),
+    "unwritten-receipt": ("a success writes no receipt", _receipts_are_not_claimed),
     "menu-beyond-limit": ("a menu pays beyond the rights of its publisher", _menus_pay_beyond_limits),
     "limit-forgotten": ("a payout forgets the daily limit of its key", _payouts_have_no_limit),
     "revoked-and-sent": ("what a revoked sender has recorded still leaves", _revocation_is_for_new_calls),

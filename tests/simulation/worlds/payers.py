@@ -16,18 +16,15 @@ from tests.simulation.worlds.scheduler import Scheduler
 from tests.simulation.worlds.virtual_time import STARTED_AT, TIME
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.services.incoming.messages import (
-    AssignIncoming,
-    CheckPayment,
+from ussd_server.services.incoming.messages import CheckPayment, NotifyPayment, PutPaymentCode, SetPrefix
+from ussd_server.services.movements.messages import (
+    AssignMovement,
+    EndMovement,
     HoldDifference,
-    IncomingView,
-    NotifyPayment,
-    PutPaymentCode,
-    ReturnIncoming,
-    SetPrefix,
+    ListMovements,
+    MovementView,
 )
 from ussd_server.services.reconciliation.messages import ListDifferences
-from ussd_server.wire import ListPage
 
 _TILL = RequestContext(Caller(CallerKind.NOBODY))
 _OPERATORS = ("Ann", "Ben")
@@ -108,33 +105,33 @@ class Payers:
             page = services.differences.list(ListDifferences(statement_id, cursor=cursor, limit=_PAGE), context)
             for each in page.items:
                 if each.provider_id in self._meant and each.ended_at is None and each.transaction_id is None:
-                    services.held_payments.hold(HoldDifference(each.difference_id, _OPERATORS[0]), context)
+                    services.movement_uses.hold(HoldDifference(each.difference_id, _OPERATORS[0]), context)
             if (cursor := page.next_cursor) is None:
                 return
 
-    def _decision(self, payment: IncomingView) -> Callable[[Services], Answer] | None:
+    def _decision(self, payment: MovementView) -> Callable[[Services], Answer] | None:
         """What the operators do with a held payment, always the same; None: they leave it."""
-        receipt = payment.provider_transaction_id
+        (receipt,) = payment.receipts
         if receipt not in self._meant:
             # A client has asked for it; its collection decides.
             return None
         meant, drawn = self._meant[receipt], Random(f"{self.seed}/decision/{receipt}").random()
         if drawn < (_ASSIGNED_AS_SUGGESTED if meant in payment.suggestions else _ASSIGNED):
             self.note("decided", receipt=receipt, code=meant)
-            assign = AssignIncoming(payment.incoming_id, meant, *_OPERATORS)
-            return lambda services: {"done": bool(services.held_payments.assign(assign, operator_context()))}
+            assign = AssignMovement(payment.movement_id, meant, *_OPERATORS)
+            return lambda services: {"done": bool(services.movement_uses.assign(assign, operator_context()))}
         if drawn < _RETURNED:
             self.note("decided", receipt=receipt, code=None)
-            back = ReturnIncoming(payment.incoming_id, "The payer asked for it", *_OPERATORS)
-            return lambda services: {"done": bool(services.held_payments.mark_returned(back, operator_context()))}
+            back = EndMovement(payment.movement_id, "The payer asked for it", *_OPERATORS)
+            return lambda services: {"done": bool(services.movement_uses.mark_returned(back, operator_context()))}
         return None
 
 
-def _held(services: Services) -> list[IncomingView]:
-    found: list[IncomingView] = []
+def _held(services: Services) -> list[MovementView]:
+    found: list[MovementView] = []
     cursor = None
     while True:
-        page = services.held_payments.list(ListPage(limit=_PAGE, cursor=cursor), operator_context())
+        page = services.movements.list(ListMovements(limit=_PAGE, cursor=cursor, is_held=True), operator_context())
         found += page.items
         if (cursor := page.next_cursor) is None:
             return found

@@ -10,7 +10,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from simulators.layouts import IN, MTN_LAYOUTS, OUT, REVERSAL, Movement, with_balances
+from simulators.layouts import IN, MTN_LAYOUTS, OUT, REVERSAL, MovedLine, with_balances
 from simulators.statements import StatementForm, write_statement
 from tests.simulation.worlds.scheduler import Process, Scheduler
 from tests.simulation.worlds.virtual_time import STARTED_AT, TIME
@@ -175,7 +175,7 @@ class SimulatedProvider:
         moved = [(entry.moved_at, entry) for entry in self.book.values() if entry.status(TIME.now) == "succeeded"]
         moved = [pair for pair in moved if pair[0] < until]
         movements = [
-            Movement(
+            MovedLine(
                 receipt=str(entry.number),
                 reference="" if entry.typed is not None else entry.reference,
                 at=(STARTED_AT + timedelta(seconds=at + ahead)).timestamp(),

@@ -48,7 +48,7 @@ _TABLES = {
     "provider_reference, provider_transaction_id, origin, metadata, due_at, review_opened_at, review_closed_at, "
     "review_reason, contested_id, same_money_as FROM transactions",
     "closed_day": "SELECT day, ours_cents, theirs_cents FROM closed_days",
-    "incoming": "SELECT provider_transaction_id, amount_cents, status, transaction_id FROM incoming_payments",
+    "movement": "SELECT receipt, amount_cents, use_kind, transaction_id FROM movements WHERE same_as IS NULL",
     "event": "SELECT id, client_id, type, object_id, sequence FROM events",
 }
 

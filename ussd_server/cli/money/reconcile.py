@@ -20,7 +20,7 @@ from ussd_server.cli.money.layouts import RefusedFileError, layout, layouts, rea
 from ussd_server.cli.names import Days, KnownName, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.services.incoming.messages import HoldDifference
+from ussd_server.services.movements.messages import HoldDifference
 from ussd_server.services.reconciliation import messages
 from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.status import ServiceError
@@ -190,8 +190,9 @@ def end(difference_id: str, reason: str, by: str) -> None:
 @click.option("--by", default="operator", help="Your name.")
 def hold(difference_id: str, by: str) -> None:
     """Hold a credit of a statement that is not ours, until two operators assign it or mark it for return."""
-    held = services().held_payments.hold(HoldDifference(difference_id, by), operator_context())
-    show(held, f"Incoming payment {held.incoming_id} is {held.status}.")
+    movement = services().movement_uses.hold(HoldDifference(difference_id, by), operator_context())
+    state = movement.use.kind if movement.use else "held"
+    show(movement, f"Movement {movement.movement_id} is {state}.")
 
 
 @review.command(example=f"{EXAMPLE_ID} --reason 'Line 12' --by Ann --and Ben")

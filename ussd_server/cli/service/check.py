@@ -12,7 +12,9 @@ from ussd_server.cli import services
 from ussd_server.cli.commands import command, progress, show, wants_json
 from ussd_server.services.operations.book_check.check import MarkError, Violation, check_ranges
 from ussd_server.services.operations.book_check.examinations import keep_check, recent_since
+from ussd_server.services.operations.book_check.sums import AccountSums, Shortfall, account_sums, shortfalls
 from ussd_server.services.operations.messages import BoundedCheck
+from ussd_server.values import written_amount
 
 _MOST_IN_JSON = 1000
 _MOST_ROWS = 1_000_000
@@ -67,8 +69,10 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool) -> None:
         "number": number,
         "mark": mark,
         "since": since,
+        "movements": (sums := account_sums()),
+        "shortfalls": (owed := shortfalls()),
     }
-    show(result, _summary(rows, number, mark, since))
+    show(result, "\n".join([_summary(rows, number, mark, since), *map(_of_sums, sums), *map(_of_shortfall, owed)]))
     if number:
         raise SystemExit(1)
 
@@ -78,6 +82,15 @@ def _summary(rows: Counter[str], number: int, mark: str | None, since: datetime 
     decision = f"{number} violation{'s' * (number != 1)}" if number else "everything is as it must be"
     of = f", of all since {since:%Y-%m-%d}" if since else ""
     return f"Checked {seen}{of}: {decision}." + (f"\n{_go_on(mark, since)}" if mark else "")
+
+
+def _of_sums(sums: AccountSums) -> str:
+    ledger, used, held = map(written_amount, (sums.ledger_cents, sums.used_cents, sums.held_cents))
+    return f"{sums.account}: {ledger} in the ledger, {used} by its movements, {held} held."
+
+
+def _of_shortfall(owed: Shortfall) -> str:
+    return f"Client {owed.client_id} has a shortfall of {written_amount(owed.amount_cents)}."
 
 
 def _go_on(mark: str, since: datetime | None) -> str:

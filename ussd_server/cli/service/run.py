@@ -25,7 +25,7 @@ from ussd_server.server import supervisor
 from ussd_server.server.embedded_redis import StartError, embedded_redis
 from ussd_server.server.processes import NeverStartedError
 from ussd_server.server.running import announced
-from ussd_server.services.accounts.ledger import holds_only_sandbox_money
+from ussd_server.services.accounts.ledger import holds_sandbox_money
 from ussd_server.settings import quieten_terminal, read_settings
 from ussd_server.smpp_process import SmppProcess
 from ussd_server.spans import end_export, export_spans
@@ -139,7 +139,7 @@ def _process(name: str) -> Iterator[tuple[Services, threading.Event]]:
 def _verify_database(services: Services) -> None:
     """Refuse to work with a database of another reference key, and to begin a production with one of a sandbox."""
     services.runtime.references.verify()
-    if not services.settings.is_sandbox and holds_only_sandbox_money():
+    if not services.settings.is_sandbox and holds_sandbox_money():
         raise click.ClickException(
             "The database holds money that the sandbox made up, and it would be paid out. "
             "Production needs a database of its own."

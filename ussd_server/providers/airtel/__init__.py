@@ -13,4 +13,5 @@ PACKAGE = ProviderPackage(
     read_settings=read_settings,
     number_prefixes=("70", "74", "75"),
     statement=read_statement_format(__name__),
+    gives_two_receipts=True,
 )

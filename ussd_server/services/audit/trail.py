@@ -14,8 +14,9 @@ from ussd_server.context import NOT_PERMITTED, CallerKind, RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.models.incoming import IncomingPayment, PaymentCode
+from ussd_server.models.incoming import PaymentCode
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.movements import Movement
 from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Payout
 from ussd_server.models.sending import Webhook
@@ -182,8 +183,9 @@ _KINDS: dict[str, tuple[str, Any, Any]] = {
     "api_key": ("key", ApiKey, Value("API key ").concat(fn.COALESCE(ApiKey.name, ApiKey.apikey))),
     "channel": ("channel", Channel, Channel.name),
     "client": ("client", Client, Client.name),
-    "incoming": ("incoming", IncomingPayment, IncomingPayment.provider_transaction_id),
+    "incoming": ("movement", Movement, Movement.receipt),
     "menu": ("menu", Menu, Menu.name),
+    "movement": ("movement", Movement, Movement.receipt),
     "operator": ("operator", Operator, Operator.email),
     "payment_code": ("payment_code", PaymentCode, PaymentCode.code),
     "payout": ("payout", Payout, Payout.reference),

@@ -15,6 +15,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.bank.files import bad_line, names_account
 from ussd_server.services.bank.messages import DueSettlement, SettlementLine
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus, TransactionType
+from ussd_server.services.transactions.transactions import SETTLEMENT
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, written_amount
 
@@ -26,6 +27,7 @@ PROPOSED, RECORDED, CANCELLED = (
     "transaction.settlement_cancelled",
 )
 _DECISIONS = (PROPOSED, RECORDED, CANCELLED)
+_IF_PAID = " If the bank has paid it, use `settlements record --paid`."
 
 
 def settled_since(client_id: str, until: datetime) -> int:
@@ -63,24 +65,34 @@ def locked_settlement(settlement_id: str) -> Transaction:
     raise ServiceError(Code.NOT_FOUND, "Settlement not found")
 
 
-def settlement_of(line: SettlementLine) -> Transaction:
-    """The settlement of a line, locked: recorded as the line says, or to be recorded so. Raises INVALID_REQUEST."""
-    try:
-        row = locked_settlement(line.settlement_id)
-    except ServiceError:
-        row = None
+def settlement_of(line: SettlementLine) -> Transaction | None:
+    """The settlement of a line, locked: recorded as the line says, or to be recorded so. Raises INVALID_REQUEST.
+
+    None for one that the database does not know, where the line says that the bank has paid it all the same.
+    """
+    row = _settlement_named(line)
+    if row is None and line.is_paid:
+        return None
     if row is None or row.client_id != line.client_id:
-        raise line_refusal("settlement_id: Is not a settlement of the client.")
+        raise line_refusal(f"settlement_id: Is not a settlement of the client.{_IF_PAID if row is None else ''}")
     if row.amount_cents != line.amount_cents:
         raise line_refusal(f"amount: The settlement is of {written_amount(row.amount_cents)}.")
     if row.status in SUCCESSFUL and row.provider_transaction_id == line.bank_reference:
         return row
     if row.status in SUCCESSFUL:
         raise line_refusal(f"bank_reference: The settlement was recorded as {row.provider_transaction_id}.")
-    if row.status != TransactionStatus.CREATED:
-        raise line_refusal("settlement_id: The settlement was cancelled.")
+    if row.status != TransactionStatus.CREATED and not line.is_paid:
+        raise line_refusal(f"settlement_id: The settlement was cancelled.{_IF_PAID}")
     if not row.metadata or not names_account(line, **row.metadata):
         raise line_refusal("number: Is not the bank account of the settlement.")
+    return row
+
+
+def _settlement_named(line: SettlementLine) -> Transaction | None:
+    """The settlement with the id of a line, or the one that was booked under it after the database had lost it."""
+    by_id = Transaction.id == line.settlement_id
+    by_name = (Transaction.client_id == line.client_id) & (Transaction.reference == f"{SETTLEMENT}{line.settlement_id}")
+    row: Transaction | None = for_update(Transaction.select().where(IS_SETTLEMENT, by_id | by_name)).first()
     return row
 
 

@@ -13,17 +13,19 @@ from io import BytesIO
 from typing import Any
 
 from ussd_server.context import RequestContext, operator_context
+from ussd_server.database.tables import find_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client, is_client_active
 from ussd_server.models.ledger import BankAccount
+from ussd_server.models.movements import OUT
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.accounts.ledger import BANK_ACCOUNT, lock_accounts
+from ussd_server.services.accounts.ledger import BANK_ACCOUNT, SHORTFALL_ACCOUNT, lock_accounts
 from ussd_server.services.accounts.messages import GetBalances
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bank.bank_accounts import shown_account
-from ussd_server.services.bank.files import file_of, read_file
+from ussd_server.services.bank.files import file_of, names_account, read_file
 from ussd_server.services.bank.messages import (
     DueSettlement,
     EndSettlement,
@@ -46,8 +48,8 @@ from ussd_server.services.bank.settlement_rows import (
     settled_since,
     settlement_of,
 )
-from ussd_server.services.gates.messages import WayOut
-from ussd_server.services.gates.receipts import BANK, WayIn, lock_receipts
+from ussd_server.services.gates.messages import WayIn, WayOut
+from ussd_server.services.gates.movements import BANK, lock_receipts, recovering
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime
@@ -154,13 +156,14 @@ class BankSettlementService:
         """Record every line that has a bank reference: all of them or none. The same file again changes nothing.
 
         INVALID_REQUEST, which names row and column, for a file with a bad line: without a settlement, with another
-        client, amount or bank account than its settlement's, of a settlement that was cancelled or recorded with
-        another reference, or with the bank reference of another settlement; and unless the request says that the bank
-        has paid all the same, of a settlement that it should not have paid (`waiting`).
+        client, amount or bank account than its settlement's, of a settlement that was recorded with another reference,
+        or with the bank reference of another settlement; and unless the request says that the bank has paid all the
+        same, of a settlement that it should not have paid (`waiting`), that was cancelled or that is not known. What
+        the client has not is its shortfall.
         """
         lines = sorted(read_file(request.source, request.is_paid), key=lambda line: (line.client_id, line.line))
         with unit_of_work():
-            lock_receipts(BANK, (line.bank_reference for line in lines))
+            lock_receipts(BANK, OUT, (line.bank_reference for line in lines))
             return tuple(self.record_line(line, request.by, request.second, context) for line in lines)
 
     def read(self, file: bytes, context: RequestContext, *, is_paid: bool = False) -> Sequence[SettlementLine]:
@@ -177,8 +180,10 @@ class BankSettlementService:
         names = require_two_names(by, second)
         with unit_of_work(), refusals_of(line):
             row = settlement_of(line)
-            is_new = row.status == TransactionStatus.CREATED
-            if is_new:
+            is_new = row is None or row.status not in SUCCESSFUL
+            if row is None:
+                row = self._book_forgotten(line, names, context)
+            elif is_new:
                 self._post(row, line.bank_reference, names, context, self._accepted_fault(row, line))
         return _view(row, replayed=not is_new)
 
@@ -190,7 +195,10 @@ class BankSettlementService:
         context.require_operator()
         with refusals_of(line):
             row = settlement_of(line)
-            fault = self._accepted_fault(row, line) if row.status == TransactionStatus.CREATED else None
+            if row is None:
+                _require_own_account(line)
+                return "The database does not know it"
+            fault = self._accepted_fault(row, line) if row.status not in SUCCESSFUL else None
             return f"{row.status}. {fault}" if fault else str(row.status)
 
     def cancel(self, request: EndSettlement, context: RequestContext) -> SettlementView:
@@ -272,6 +280,8 @@ class BankSettlementService:
         INVALID_REQUEST for a bank account that something else than the service has changed.
         """
         self._require_signed(row.client_id)
+        if row.status == TransactionStatus.FAILED:
+            return "The settlement was cancelled"
         account: Any = BankAccount.get_or_none(BankAccount.client_id == row.client_id)
         if account is None or account.confirmed_at is None or account_parts(account) != row.metadata:
             return "The client has another bank account by now"
@@ -318,6 +328,31 @@ class BankSettlementService:
             raise line_refusal(f"bank_reference: Was recorded as transaction {row.contested_id}.")
         audit_payment(row, RECORDED, context, now, row.provider_transaction_id, ", ".join(names))
 
+    def _book_forgotten(self, line: SettlementLine, names: Sequence[str], context: RequestContext) -> Transaction:
+        """Book what the bank has paid of a settlement that a restore lost. Call in a unit of work."""
+        _require_own_account(line)
+        available = lock_accounts(line.client_id, {MAIN_ACCOUNT}).get(MAIN_ACCOUNT, 0)
+        debited = MAIN_ACCOUNT if available >= line.amount_cents else SHORTFALL_ACCOUNT
+        columns = DraftColumns(
+            account=MAIN_ACCOUNT,
+            description=shown_account(line.bank, line.number, line.name),
+            metadata={"bank": line.bank, "number": line.number, "name": line.name},
+            provider_transaction_id=line.bank_reference,
+            request_id=context.request_id,
+            operator=names[0],
+        )
+        plan = Plan(line.amount_cents, columns, moves=(debited, BANK_ACCOUNT))
+        reference = f"{SETTLEMENT}{line.settlement_id}"
+        digest = digest_of({"settlement": line.amount_cents, "reference": reference})
+        identity = RequestIdentity(line.client_id, TransactionType.SETTLEMENT, digest, reference)
+
+        def within(row: Transaction) -> AbstractContextManager[None]:
+            return audited(row, RECORDED, context, line.bank_reference, ", ".join(names))
+
+        sending = self._creator.gate.admit(WayOut.RECOVERY, context)
+        created = self._creator.create(identity, plan, Source.OPERATOR, recovering(within), sending)
+        return find_row(Transaction, created.transaction.transaction_id)
+
     def _credit(self, row: Transaction, names: Sequence[str], context: RequestContext) -> None:
         """Credit what the bank sent back, as a deposit from the account `bank`."""
         reference = f"{RETURNED_SETTLEMENT}{row.id}"
@@ -338,6 +373,13 @@ class BankSettlementService:
             row.client_id, TransactionType.DEPOSIT, digest, reference, content={"amount_cents": row.amount_cents}
         )
         self._creator.create(identity, plan, Source.OPERATOR, within)
+
+
+def _require_own_account(line: SettlementLine) -> None:
+    """INVALID_REQUEST for a line of an unknown client, or with a bank account that is none of the client's."""
+    account: Any = BankAccount.get_or_none(BankAccount.client_id == line.client_id)
+    if account is None or account.number is None or not names_account(line, **account_parts(account)):
+        raise line_refusal("number: Is not the bank account of the client.")
 
 
 def _confirmed_accounts() -> Any:

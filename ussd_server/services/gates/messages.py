@@ -1,9 +1,9 @@
-"""Messages of the gates: the ways in which money leaves, and who sends it."""
+"""Messages of the gates: the ways in which money leaves and is told, who sends it, and what it is used for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 
 from ussd_server.context import APPROVE, SEND, RequestContext
 from ussd_server.services.transactions.messages import PayingMenu, TransactionType
@@ -40,3 +40,27 @@ class Sending:
     way: WayOut
     context: RequestContext
     menu: PayingMenu | None = None
+
+
+class WayIn(StrEnum):
+    """A way in which money that moved outside is told. `tests/gates` tries each pair of them with one receipt."""
+
+    ENQUIRY = "enquiry"
+    CALLBACK = "callback"
+    REVIEW = "review"
+    STATEMENT = "statement"
+    NOTICE = "notice"
+    ASSIGNMENT = "assignment"
+    SAME_PAYMENT = "same payment"
+    RECOVERY = "recovery"
+    SETTLEMENT = "settlement"
+
+
+class UseKind(StrEnum):
+    """What a movement is used for; the values are stored. A release ends the use before it."""
+
+    PAYMENT = "payment"
+    CORRECTION = "correction"
+    RETURNED = "returned"
+    OWN = "own"
+    RELEASE = "release"

@@ -76,7 +76,7 @@ class PaymentCodeService:
                 if _codes_of(context.client_id).offset(MOST_CODES - 1).limit(1).exists():
                     raise ServiceError(Code.INVALID_REQUEST, f"A client has at most {MOST_CODES:,} payment codes")
                 keys = {"id": new_id(now), "client_id": context.client_id, "code": code}
-                row = PaymentCode.create(**keys, **terms, created_at=now, updated_at=now)
+                row = PaymentCode.create(**keys, **terms, account_since=now, created_at=now, updated_at=now)
                 sign_row(self._vault, PaymentCode, row.id)
                 _write_audit_event("payment_code.created", row, context)
         except IntegrityError:
@@ -129,9 +129,11 @@ class PaymentCodeService:
 
     def _replace(self, row: PaymentCode, terms: dict[str, Any], context: RequestContext) -> PaymentCode:
         if any(getattr(row, name) != value for name, value in terms.items()):
+            now = self._clock.now()
+            row.account_since = row.account_since if row.account == terms["account"] else now
             for name, value in terms.items():
                 setattr(row, name, value)
-            row.updated_at = self._clock.now()
+            row.updated_at = now
             with signed_change(self._vault, PaymentCode, row.id):
                 row.save()
             _write_audit_event("payment_code.changed", row, context)

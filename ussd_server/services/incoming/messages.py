@@ -60,12 +60,11 @@ class PrefixView:
     prefix: str
 
 
-class IncomingStatus(StrEnum):
-    """What became of an incoming payment; the values are stored."""
+class NoticeStatus(StrEnum):
+    """What became of a payment that a provider reported."""
 
     HELD = "held"
     BOOKED = "booked"
-    RETURNED = "returned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ class NotifiedPayment:
     """What became of a reported payment."""
 
     transaction_id: Annotated[str | None, "The transaction; null while the payment is held."]
-    status: Annotated[IncomingStatus, "`booked`, or `held` for the operators."]
+    status: Annotated[NoticeStatus, "`booked`, or `held` for the operators."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,80 +113,3 @@ class IncomingPaths:
     provider: str
     path: str
     secret: str
-
-
-@dataclass(frozen=True, slots=True)
-class IncomingView:
-    """An incoming payment as operators see it.
-
-    `code` is what the payer typed. `suggestions` are up to three payment codes that it probably meant.
-    """
-
-    incoming_id: Annotated[str, "The incoming payment."]
-    provider: Annotated[str, "The provider."]
-    provider_transaction_id: Annotated[str, "The provider's receipt."]
-    amount_cents: Annotated[Cents, "Shillings."]
-    code: Annotated[str | None, "What the payer typed; null for a line of a statement."]
-    phone_number: Annotated[str | None, "The payer; null where the statement does not say it."]
-    name: Annotated[str | None, "The payer's name, where the provider said it."]
-    paid_at: Annotated[datetime | None, "When the payer paid; null for a line of a statement."]
-    status: Annotated[IncomingStatus, "`held`, `booked` or `returned`."]
-    held_because: Annotated[str | None, "Why it was held; null if it was not."]
-    suggestions: Annotated[tuple[str, ...], "Up to three codes that the payer may have meant."]
-    transaction_id: Annotated[str | None, "The transaction; null until it is booked."]
-    waits_for: Annotated[str | None, "The collection whose money it may be; null for none."]
-    decided_by: Annotated[str | None, "The operators who assigned or returned it; null for none."]
-    reason: Annotated[str | None, "Why it is returned; null if it is not."]
-    received_at: Annotated[datetime, "When it was reported here."]
-
-
-@dataclass(frozen=True, slots=True)
-class HeldLikeOwn:
-    """A held payment as a client sees it whose codes it resembles: not the payer, because it may be another client's.
-
-    `meant` are the client's codes that differ by one slip.
-    """
-
-    provider: str
-    provider_transaction_id: str
-    amount_cents: int
-    code: str
-    received_at: datetime
-    meant: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AssignIncoming:
-    """Request of two operators to book a held payment under a payment code."""
-
-    incoming_id: str
-    code: str
-    by: str
-    second: str
-
-
-@dataclass(frozen=True, slots=True)
-class SameIncoming:
-    """Request of two operators to give the receipt of a held payment to the collection that it waits for."""
-
-    incoming_id: str
-    by: str
-    second: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnIncoming:
-    """Request of two operators to mark a held payment for return. `reason` has 1 to 200 characters."""
-
-    incoming_id: str
-    reason: str
-    by: str
-    second: str
-
-
-@dataclass(frozen=True, slots=True)
-class HoldDifference:
-    """Request to hold a statement's credit that no transaction of ours matches; `by` is the name of the operator."""
-
-    difference_id: str
-    by: str = "operator"

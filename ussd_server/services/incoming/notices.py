@@ -6,18 +6,21 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from ussd_server.context import RequestContext, automatic_context
-from ussd_server.database.tables import find_row, lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
-from ussd_server.models.incoming import IncomingPayment
-from ussd_server.models.transactions import ReceiptClaim, Transaction
+from ussd_server.models.incoming import PaymentCode
+from ussd_server.models.movements import IN, Movement
+from ussd_server.models.statements import ClosedDay
+from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import is_signed
-from ussd_server.services.gates.receipts import WayIn
+from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.gates.movements import Told, find_or_make, named_by, payments_like
 from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.messages import (
     CheckPayment,
     IncomingPaths,
-    IncomingStatus,
+    NoticeStatus,
     NotifiedPayment,
     NotifyPayment,
     PaymentCheck,
@@ -33,6 +36,7 @@ from ussd_server.values import kampala_day, written_amount
 _MOST_AHEAD = timedelta(minutes=5)
 _DECIDED_AT_ONCE = 100
 _TWO_AMOUNTS = "the provider reported its receipt again with {}"
+_BOTH_AMOUNTS = "It was told with two amounts"
 
 
 class NoticeService:
@@ -77,109 +81,134 @@ class NoticeService:
     def notify(self, request: NotifyPayment, context: RequestContext) -> NotifiedPayment:
         """Book a payment under its code, or hold it for the operators; a repeat changes nothing.
 
-        A repeat books what is still held, if it fits by now; one with another amount opens a review of what is booked.
-        SERVICE_UNAVAILABLE while the operator holds new money.
+        A repeat books what is still held, if it fits by now; one with another amount opens a review of what is booked,
+        and what is held stays so until operators end it. SERVICE_UNAVAILABLE while the operator holds new money.
         """
         now = self._clock.now()
+        told = Told(
+            WayIn.NOTICE,
+            request.provider,
+            IN,
+            request.amount_cents,
+            request.provider_transaction_id,
+            request.phone_number,
+            request.at,
+        )
         with unit_of_work():
-            row, claim, is_new = booking.lock_incoming(
-                request.provider, request.provider_transaction_id, now, amount_cents=request.amount_cents
-            )
-            if row.status == IncomingStatus.HELD:
-                self._take_notice(row, claim, request, context, now)
-                if is_new and _waits_for_operators(row):
-                    _report_held(row, self._outbox, context, now)
-            is_booked = row.status == IncomingStatus.BOOKED
-            if is_booked and row.amount_cents != request.amount_cents:
-                _open_review(row, request.amount_cents, now)
-                is_booked = False
-        if not is_booked:
-            return NotifiedPayment(None, IncomingStatus.HELD)
-        return NotifiedPayment(row.transaction_id, IncomingStatus.BOOKED)
+            money = find_or_make(told, now, code=request.code, name=request.name)
+            payment, movement = money.payment, money.movement
+            if movement is not None and movement.use_kind is None:
+                self._take_notice(movement, request, context, now)
+                if money.is_new and movement.use_kind is None and movement.waits_for is None:
+                    _report_held(movement, self._outbox, context, now)
+            elif movement is not None and movement.transaction_id is not None:
+                payment = lock_row(Transaction, movement.transaction_id)
+            if payment is None:
+                booked_id = None if movement is None else movement.transaction_id
+            else:
+                booked_id = _confirmed(payment, request.amount_cents, now)
+        if booked_id is None:
+            return NotifiedPayment(None, NoticeStatus.HELD)
+        return NotifiedPayment(booked_id, NoticeStatus.BOOKED)
 
     def decide_waiting(self) -> int:
-        """Decide held payments whose collection has become final; return how many. The worker calls it."""
+        """Decide movements whose payment has become final; return how many. The worker calls it."""
         if self._is_money_held:
             return 0
-        is_final = Transaction.completed_at.is_null(False) & (
-            (Transaction.status == TransactionStatus.FAILED) | Transaction.provider_transaction_id.is_null(False)
-        )
+        is_final = Transaction.completed_at.is_null(False)
         waiting = (
-            IncomingPayment.select(IncomingPayment.provider, IncomingPayment.provider_transaction_id)
-            .join(Transaction, on=(Transaction.id == IncomingPayment.waits_for))
-            .where(IncomingPayment.waits_for.is_null(False), is_final)
+            Movement.select(Movement.account, Movement.direction, Movement.amount_cents, Movement.receipt)
+            .join(Transaction, on=(Transaction.id == Movement.waits_for))
+            .where(Movement.waits_for.is_null(False), is_final)
             .limit(_DECIDED_AT_ONCE)
         )
-        payments = list(waiting)
-        for each in payments:
+        movements = list(waiting)
+        for each in movements:
             self._decide_waiting(each)
-        return len(payments)
+        return len(movements)
 
-    def _decide_waiting(self, each: IncomingPayment) -> None:
+    def _decide_waiting(self, each: Movement) -> None:
         now, context = self._clock.now(), automatic_context()
         with unit_of_work():
-            row, claim, _ = booking.lock_incoming(each.provider, each.provider_transaction_id, now)
-            if row.status == IncomingStatus.HELD and row.waits_for is not None:
-                self._book_or_hold(row, claim, row.paid_at or now, context, now)
-                if _waits_for_operators(row):
-                    _report_held(row, self._outbox, context, now)
+            told = Told(WayIn.NOTICE, each.account, each.direction, each.amount_cents, each.receipt or "")
+            movement = find_or_make(told, now).movement
+            if movement is not None and movement.use_kind is None and movement.waits_for is not None:
+                self._book_or_hold(movement, context, now)
+                if movement.use_kind is None and movement.waits_for is None:
+                    _report_held(movement, self._outbox, context, now)
 
-    def _take_notice(
-        self, row: IncomingPayment, claim: ReceiptClaim, request: NotifyPayment, context: RequestContext, now: datetime
-    ) -> None:
-        """Book the payment if it fits, else say why it is held."""
-        if row.amount_cents != request.amount_cents:
-            row.change(held_because="It was reported with two amounts", updated_at=now)
-            return
-        row.code, row.phone_number, row.name = request.code, request.phone_number or row.phone_number, request.name
-        row.paid_at = request.at or row.paid_at or now
-        self._book_or_hold(row, claim, row.paid_at, context, now)
-
-    def _book_or_hold(
-        self, row: IncomingPayment, claim: ReceiptClaim, paid_at: datetime, context: RequestContext, now: datetime
-    ) -> None:
-        row.waits_for = None
-        collection = booking.collection_of(row, claim)
-        code = booking.find_code(row.code or "", locked=True)
-        misfit = booking.misfit_of(code, row.amount_cents, now)
-        if self._book.book_as_collection(row, collection):
-            return
-        if collection is not None:
-            row.held_because = booking.OWN_RECEIPT
-            row.waits_for = collection.id if collection.status in UNFINISHED else None
-        elif paid_at > now + _MOST_AHEAD:
-            row.held_because = "It is dated more than five minutes ahead"
-        elif (collection := booking.collection_like(row)) is not None:
-            row.held_because = f"It may be what transaction {collection.id} asked for"
-            row.waits_for = collection.id
-        elif code is not None and misfit is None:
-            self._book.book(row, code, WayIn.NOTICE, Source.CALLBACK, context)
-            return
+    def _take_notice(self, movement: Movement, request: NotifyPayment, context: RequestContext, now: datetime) -> None:
+        """Book a held movement if it fits, else say why it is held."""
+        if movement.amount_cents != request.amount_cents:
+            movement.other_amount_cents = request.amount_cents
         else:
-            row.held_because = misfit
-        row.updated_at = now
-        row.save()
+            movement.code, movement.name = request.code, request.name
+            movement.phone_number = request.phone_number or movement.phone_number
+        movement.at = movement.at or request.at or now
+        self._book_or_hold(movement, context, now)
+
+    def _book_or_hold(self, movement: Movement, context: RequestContext, now: datetime) -> None:
+        code = booking.find_code(movement.code or "", locked=True)
+        misfit = booking.misfit_of(code, movement.amount_cents, now, movement.at)
+        movement.waits_for, movement.beside = None, []
+        movement.held_because = self._why_held(movement, code, misfit, now)
+        if movement.held_because is None and code is not None:
+            self._book.book(movement, code, Source.CALLBACK, context)
+            return
+        movement.updated_at = now
+        movement.save()
+
+    def _why_held(self, movement: Movement, code: PaymentCode | None, misfit: str | None, now: datetime) -> str | None:
+        """Why a movement is not booked; sets what it waits for and what it may be. None: its code takes it."""
+        if movement.other_amount_cents is not None:
+            return _BOTH_AMOUNTS
+        if (named := named_by(movement)) is not None and named.status in UNFINISHED:
+            movement.waits_for = named.id
+            return f"Transaction {named.id} has its receipt, and is not final"
+        if named is not None:
+            return f"Transaction {named.id} has its receipt, and {_outcome_of(named)}"
+        if movement.at > now + _MOST_AHEAD:
+            return "It is dated more than five minutes ahead"
+        if _is_closed(movement):
+            return "It is dated on a day that is closed, whose statement does not have it"
+        payments = [
+            each
+            for each in payments_like(movement)
+            # An open request of another client decides nothing where a code does.
+            if misfit is not None or each.status not in UNFINISHED or each.client_id == code.client_id  # type: ignore[union-attr]
+        ]
+        if payments:
+            movement.beside = [{"transaction_id": each.id} for each in payments]
+            unfinished = [each for each in payments if each.status in UNFINISHED]
+            movement.waits_for = unfinished[0].id if unfinished else None
+            return f"It may be what transaction {payments[0].id} asked for"
+        return misfit
 
 
-def _waits_for_operators(row: IncomingPayment) -> bool:
-    """Whether a payment is held, and the end of a collection will not decide about it."""
-    if row.status != IncomingStatus.HELD:
-        return False
-    return row.waits_for is None or find_row(Transaction, row.waits_for).completed_at is not None
-
-
-def _open_review(row: IncomingPayment, amount_cents: int, now: datetime) -> None:
-    """Open a review of a booked payment that its provider reported again with another amount; once for each amount."""
-    booked = lock_row(Transaction, row.transaction_id)
+def _confirmed(payment: Transaction, amount_cents: int, now: datetime) -> str | None:
+    """The id of a payment that has the money of a notice; None, and a review, where the notice has another amount."""
+    if payment.amount_cents == amount_cents:
+        return str(payment.id)
     reason = _TWO_AMOUNTS.format(written_amount(amount_cents))
-    if booked.review_reason != reason:
-        open_review(booked, reason, now)
-        booked.save()
+    if payment.review_reason != reason:
+        open_review(payment, reason, now)
+        payment.save()
+    return None
 
 
-def _report_held(row: IncomingPayment, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
-    """Add a held payment to the operators' audit trail, and write them a mail, one a day."""
-    booking.write_payment_event("incoming.held", row, context, row.held_because, is_automatic=True)
-    about = {"provider": row.provider, "amount": written_amount(row.amount_cents), "reason": row.held_because}
-    about["page"] = "/console/operator/incoming"
+def _outcome_of(payment: Transaction) -> str:
+    return "has failed" if payment.status == TransactionStatus.FAILED else "moved another amount"
+
+
+def _is_closed(movement: Movement) -> bool:
+    """Whether the day of a movement is closed: a line of its statement would have its receipt."""
+    of_day = (ClosedDay.provider == movement.account) & (ClosedDay.day == kampala_day(movement.at))
+    return bool(ClosedDay.select().where(of_day).exists())
+
+
+def _report_held(movement: Movement, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
+    """Add a held movement to the operators' audit trail, and write them a mail, one a day."""
+    booking.write_movement_event("incoming.held", movement, context, movement.held_because, is_automatic=True)
+    about: dict[str, str | None] = {"provider": movement.account, "amount": written_amount(movement.amount_cents)}
+    about |= {"reason": movement.held_because, "page": "/console/operator/movements"}
     outbox.notify_operators(MailKind.INCOMING_HELD, about, now, occasion=f"incoming-held/{kampala_day(now)}")

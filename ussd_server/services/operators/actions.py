@@ -11,8 +11,8 @@ from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.bank.messages import SettlementLine
 from ussd_server.services.bank.settlements import BankSettlementService
-from ussd_server.services.incoming.held import HeldPaymentService
-from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ReturnIncoming
+from ussd_server.services.movements.messages import AssignMovement, EndMovement, MovementView
+from ussd_server.services.movements.uses import MovementUseService
 from ussd_server.services.operators.messages import ProposalView, ProposedEffect
 from ussd_server.services.operators.proposals import TwoPersonAction
 from ussd_server.services.processing.messages import EndReview
@@ -43,16 +43,16 @@ class TwoPersonActions:
         differences: DifferenceService,
         statements: ProviderStatementService,
         settlements: BankSettlementService,
-        held: HeldPaymentService,
+        uses: MovementUseService,
         days: DayService,
     ) -> None:
         self._review, self._refunds, self._differences, self._statements = review, refunds, differences, statements
-        self._settlements, self._held, self._days = settlements, held, days
+        self._settlements, self._uses, self._days = settlements, uses, days
 
     def by_name(self) -> Mapping[str, TwoPersonAction]:
         """The actions by name.
 
-        The object is a transaction, a statement, its difference, a held payment, or a provider and a day.
+        The object is a transaction, a statement, its difference, a held movement, or a provider and a day.
         """
         end_of_review = TwoPersonAction(self._effect_of_review, self._end_review)
         return {
@@ -64,8 +64,9 @@ class TwoPersonActions:
             "statement.cover": TwoPersonAction(self._effect_of_covering, self._cover),
             "day.close": TwoPersonAction(self._effect_of_closing, self._close_day),
             "settlement.record": TwoPersonAction(self._effect_of_settlement, self._record_settlement),
-            "incoming.assign": TwoPersonAction(self._effect_of_assignment, self._assign),
-            "incoming.return": TwoPersonAction(self._effect_of_return, self._mark_returned),
+            "movement.assign": TwoPersonAction(self._effect_of_assignment, self._assign),
+            "movement.return": TwoPersonAction(self._effect_of_return, self._mark_returned),
+            "movement.own": TwoPersonAction(self._effect_of_own, self._take_as_own),
         }
 
     def _effect_of_review(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -160,8 +161,11 @@ class TwoPersonActions:
         """Recording what the bank has paid to a client; the parameters are those of a `SettlementLine`."""
         line = SettlementLine(**proposal.parameters)
         status = self._settlements.require_recordable(line, context)
+        row = Transaction.get_or_none(Transaction.id == line.settlement_id)
+        client = Client.get_by_id(line.client_id)
+        unknown = ProposedEffect(status, "succeeded", None, client.id, client.name, amount_cents=line.amount_cents)
         return replace(
-            _effect(find_any(line.settlement_id, locked=True), status, "succeeded"),
+            unknown if row is None else _effect(row, status, "succeeded"),
             bank_account=f"{line.bank}, {line.number}, {line.name}",
             bank_reference=line.bank_reference,
         )
@@ -171,27 +175,37 @@ class TwoPersonActions:
         return self._settlements.record_line(line, proposal.proposed_by, second, context)
 
     def _effect_of_assignment(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """Booking a held payment for the client of a payment code (parameter `code`)."""
-        payment, code, client_id = self._held.require_assignable(
+        """Booking a held movement for the client of a payment code (parameter `code`)."""
+        movement, code, client_id = self._uses.require_assignable(
             proposal.object_id, proposal.parameters["code"], context
         )
         return replace(
-            _effect_on_held(payment, f"booked for {code.code}, {code.description}, on the account {code.account}"),
+            _effect_on_held(movement, f"booked for {code.code}, {code.description}, on the account {code.account}"),
             client_id=client_id,
             client=Client.get_by_id(client_id).name,
         )
 
     def _assign(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        request = AssignIncoming(proposal.object_id, proposal.parameters["code"], proposal.proposed_by, second)
-        return self._held.assign(request, context)
+        request = AssignMovement(proposal.object_id, proposal.parameters["code"], proposal.proposed_by, second)
+        return self._uses.assign(request, context)
 
     def _effect_of_return(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        payment = self._held.require_held(proposal.object_id, context)
-        return _effect_on_held(payment, "marked for return; the operator gives it back at the provider")
+        movement = self._uses.require_held(proposal.object_id, context)
+        return _effect_on_held(movement, "marked for return; the operator gives it back at the provider")
 
     def _mark_returned(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        request = ReturnIncoming(proposal.object_id, proposal.reason, proposal.proposed_by, second)
-        return self._held.mark_returned(request, context)
+        return self._uses.mark_returned(_end_of(proposal, second), context)
+
+    def _effect_of_own(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        movement = self._uses.require_held(proposal.object_id, context)
+        return _effect_on_held(movement, "the operator's own; no client has it")
+
+    def _take_as_own(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        return self._uses.take_as_own(_end_of(proposal, second), context)
+
+
+def _end_of(proposal: ProposalView, second: str) -> EndMovement:
+    return EndMovement(proposal.object_id, proposal.reason, proposal.proposed_by, second)
 
 
 def _effect(
@@ -230,15 +244,15 @@ def _day_of(proposal: ProposalView, second: str | None) -> CloseDay:
     return CloseDay(date.fromisoformat(day), provider, proposal.proposed_by, second=second)
 
 
-def _effect_on_held(payment: IncomingView, after: str) -> ProposedEffect:
-    """The effect on a held payment: why it is held, with what its payer typed, and what becomes of it."""
-    typed = f"Typed: {payment.code}" if payment.code else "Nothing was typed"
+def _effect_on_held(movement: MovementView, after: str) -> ProposedEffect:
+    """The effect on a held movement: why it is held, with what its payer typed, and what becomes of it."""
+    typed = f"Typed: {movement.code}" if movement.code else "Nothing was typed"
     return ProposedEffect(
-        phone_number=payment.phone_number,
-        amount_cents=payment.amount_cents,
-        state_now=f"held: {payment.held_because}. {typed}",
+        phone_number=movement.phone_number,
+        amount_cents=movement.amount_cents,
+        state_now=f"held: {movement.held_because}. {typed}",
         state_after=after,
-        receipt=f"{payment.provider} {payment.provider_transaction_id}",
+        receipt=f"{movement.provider} {', '.join(movement.receipts)}",
     )
 
 

@@ -53,10 +53,10 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class ProposedEffect:
-    """The effect of a confirmed proposal, on a transaction, statement or held payment; other fields are None.
+    """The effect of a confirmed proposal, on a transaction, statement or movement; other fields are None.
 
     `statement_line` names the provider's statement and, with a transaction, its line. `bank_account` is where a
-    settlement was paid and `bank_reference` the bank's, `receipt` the provider's for a held payment.
+    settlement was paid and `bank_reference` the bank's, `receipt` the provider's for a held movement.
     """
 
     state_now: str

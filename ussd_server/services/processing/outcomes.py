@@ -9,7 +9,8 @@ from ussd_server.database.tables import lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts import ledger
-from ussd_server.services.gates.receipts import ClaimOutcome, ClaimResult, WayIn, claim_success, give_back, has_contest
+from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.gates.movements import UseOutcome, UseResult, give_back, has_contest, use_for
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
@@ -35,11 +36,11 @@ def succeed(
 
     Returns False, and opens a review instead, if another payment may have the same money.
     """
-    claim = claim_success(row, way, now)
-    if not claim.counts:
-        _contest(row, claim, now)
+    result = use_for(row, way, now)
+    if not result.counts:
+        _contest(row, result, now)
         return False
-    replaced = claim.other if claim.decision is ClaimOutcome.REPLACES else None
+    replaced = result.other if result.decision is UseOutcome.REPLACES else None
     row.same_money_as = replaced.id if replaced else row.same_money_as
     row.late = row.status == TransactionStatus.FAILED
     # Lock the collection before any account, as the creation of a refund does (no deadlock).
@@ -66,12 +67,12 @@ def succeed(
     return True
 
 
-def _contest(row: Transaction, claim: ClaimResult, now: datetime) -> None:
+def _contest(row: Transaction, result: UseResult, now: datetime) -> None:
     """Move no money and stop processing, until two operators decide in a review whether another payment has it."""
     row.due_at = None
-    row.contested_id = claim.other.id if claim.other else None
-    if claim.reason:
-        open_review(row, claim.reason, now)
+    row.contested_id = result.other.id if result.other else None
+    if result.reason:
+        open_review(row, result.reason, now)
     row.save()
 
 
@@ -120,11 +121,12 @@ def _legs_of_collection(row: Transaction) -> list[ledger.Leg]:
 
 def _legs_without_hold(row: Transaction) -> list[ledger.Leg]:
     """A payment that left after its reservation was released: debits the account if it has enough, else a shortfall."""
-    provider = ledger.PROVIDER_ACCOUNT.format(row.provider)
-    legs = ledger.legs_of(row, "move", row.account, provider)
+    is_settlement = row.type == TransactionType.SETTLEMENT
+    outside = ledger.BANK_ACCOUNT if is_settlement else ledger.PROVIDER_ACCOUNT.format(row.provider)
+    legs = ledger.legs_of(row, "move", row.account, outside)
     available_cents = ledger.lock_accounts(row.client_id, {name for leg in legs for name in (leg.debit, leg.credit)})
     if available_cents.get(row.account, 0) < row.amount_cents + row.fee_cents:
-        legs = ledger.legs_of(row, "move", ledger.SHORTFALL_ACCOUNT, provider, fee_from=ledger.SHORTFALL_ACCOUNT)
+        legs = ledger.legs_of(row, "move", ledger.SHORTFALL_ACCOUNT, outside, fee_from=ledger.SHORTFALL_ACCOUNT)
     return legs
 
 

@@ -22,7 +22,8 @@ from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
-from ussd_server.services.gates.receipts import WayIn, conflict_of, lock_receipt, take_receipt
+from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.gates.movements import learn_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
 from ussd_server.services.processing.messages import Callback, CallbackPath
@@ -45,7 +46,6 @@ from ussd_server.services.transactions.messages import (
     Origin,
     Source,
     TransactionStatus,
-    TransactionType,
 )
 from ussd_server.status import Code, ServiceError
 
@@ -231,14 +231,9 @@ class PaymentProcessor:
             row.save()
 
     def _learn_receipt(self, row: Transaction, receipt: str, now: datetime) -> None:
-        """Keep the receipt of a collection that succeeded without one, or open a review if other money has it."""
-        if row.type != TransactionType.COLLECTION or row.provider_transaction_id is not None:
-            return
-        claim = lock_receipt(str(row.provider), receipt)
-        if (conflict := conflict_of(row, claim)) is not None:
+        """Keep the receipt of a payment that succeeded without one, or open a review if other money has it."""
+        if row.provider_transaction_id is None and (conflict := learn_receipt(row, receipt, WayIn.ENQUIRY, now)):
             open_review(row, conflict, now)
-        else:
-            take_receipt(row, claim, receipt, WayIn.ENQUIRY, now)
 
     def bring_forward(self, provider_reference: str) -> bool:
         """Make a payment's next status query due now, because its provider sent a callback. Returns whether it was not.

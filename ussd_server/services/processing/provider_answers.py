@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, PollingSchedule, ProviderAnswer
-from ussd_server.services.gates.receipts import WayIn
+from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.processing import outcomes
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import append_change

@@ -10,7 +10,8 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.services.gates.receipts import WayIn, mark_as_same_money
+from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.gates.movements import mark_as_same_money
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.pages import count_rows

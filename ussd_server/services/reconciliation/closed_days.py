@@ -9,7 +9,7 @@ from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.movements import Movement
 from ussd_server.models.statements import ClosedDay, ProviderStatement, StatementDay, StatementState
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.trail import write_audit_event
@@ -183,13 +183,9 @@ def _require_signable(bridge: DayBridge, people: int) -> None:
 def _has_payments(request: CloseDay, now: datetime) -> bool:
     """Whether a payment ended here on a day, or a payer paid on it."""
     begin, end = bounds_of_day(request.date)
-    came = (
-        (IncomingPayment.provider == request.provider)
-        & (IncomingPayment.paid_at >= begin)
-        & (IncomingPayment.paid_at < end)
-    )
+    came = (Movement.account == request.provider) & (Movement.at >= begin) & (Movement.at < end)
     ended = Transaction.select().where(ended_within(request.provider, begin, end, now))
-    return bool(ended.exists() or IncomingPayment.select().where(came).exists())
+    return bool(ended.exists() or Movement.select().where(came).exists())
 
 
 def _has_lines(request: CloseDay) -> bool:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from ussd_server.models.incoming import IncomingPayment
-from ussd_server.models.transactions import CLAIMED_BY, ReceiptClaim, Transaction
+from ussd_server.models.movements import Movement, users_of_receipts
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
-from ussd_server.services.gates.receipts import counts_elsewhere
+from ussd_server.services.gates.movements import counts_elsewhere
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionType
-from ussd_server.values import canonical_receipt, is_id, new_id_floor, with_hyphens
+from ussd_server.values import comparable_receipt, is_id, new_id_floor, with_hyphens
 
 AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
 LONGEST_PAYMENT = timedelta(hours=1)
@@ -101,6 +101,8 @@ class Matcher:
         self._failed: set[bytes] = set()
         self.ours_cents = 0
         self.theirs_cents = 0
+        # Receipts that the statement tells first, by the payment.
+        self.receipts: dict[str, str] = {}
 
     def compare(self, lines: Sequence[ProviderLine]) -> list[Match]:
         """The results of some lines, in their order; queries the database a few times for all of them."""
@@ -136,7 +138,7 @@ class Matcher:
             by_id[ours.provider_transaction_id or ""].append(ours)
         for ours in self._select(Transaction.provider_receipt, ids):
             by_id[ours.provider_receipt or ""].append(ours)
-        for ours, written in self._claiming(ids - by_id.keys()):
+        for ours, written in self._with_receipts(ids - by_id.keys()):
             by_id[written].append(ours)
         by_reference = {ours.id: ours for ours in self._select(Transaction.id, references)}
         by_reference |= {
@@ -147,17 +149,15 @@ class Matcher:
             for line in lines
         ]
 
-    def _claiming(self, ids: Collection[str]) -> Iterator[tuple[OurPayment, str]]:
+    def _with_receipts(self, ids: Collection[str]) -> Iterator[tuple[OurPayment, str]]:
         """Our transactions whose receipts the provider has written in another way."""
         if not ids:
             return
         written = defaultdict(list)
         for each in ids:
-            written[canonical_receipt(each)].append(each)
-        claims: Any = ReceiptClaim.select(CLAIMED_BY, ReceiptClaim.receipt).where(
-            ReceiptClaim.issuer == self._provider, ReceiptClaim.receipt.in_(list(written)), CLAIMED_BY.is_null(False)
-        )
-        owners = [(str(transaction_id), receipt) for transaction_id, receipt in claims.tuples()]
+            written[comparable_receipt(each)].append(each)
+        users = users_of_receipts(written.keys(), [self._provider]).tuples()
+        owners = [(str(transaction_id), receipt) for transaction_id, receipt in users]
         payments = {ours.id: ours for ours in self._select(Transaction.id, dict(owners))}
         for transaction_id, receipt in owners:
             if (ours := payments.get(transaction_id)) is not None:
@@ -247,6 +247,8 @@ class Matcher:
             return Match(result, line.status, our_cents)
         self._matched.add(_key(ours.id))
         self.ours_cents += our_cents
+        if result.verdict is Verdict.MATCHED and ours.provider_transaction_id is None and line.provider_id:
+            self.receipts[ours.id] = line.provider_id
         # Payers pay before we learn of it, so that the dates of their payments prove nothing.
         is_timed = agreed is Verdict.MATCHED and ours.origin != Origin.PAYER
         if ours.standing is LineStatus.SUCCEEDED and ours.completed_at is not None and is_timed:
@@ -275,10 +277,10 @@ def _payments_within(provider: str, period: Period) -> Iterator[OurPayment]:
     # Payers pay before we learn of it, and it may be booked days later.
     came = (
         Transaction.select(*_COLUMNS)
-        .join(IncomingPayment, on=(IncomingPayment.transaction_id == Transaction.id))
-        .where(has_moved, Transaction.origin == Origin.PAYER, IncomingPayment.provider == provider)
+        .join(Movement, on=(Movement.transaction_id == Transaction.id))
+        .where(has_moved, Transaction.origin == Origin.PAYER, Movement.account == provider)
         .where(~counts_elsewhere())
-        .where(IncomingPayment.paid_at >= period.first, IncomingPayment.paid_at <= period.last)
+        .where(Movement.at >= period.first, Movement.at <= period.last)
     )
     yield from _in_pages(came, period)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from peewee import chunked
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.models.movements import IN, OUT
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import MONEY_OUT, WayOut
-from ussd_server.services.gates.receipts import WayIn, claiming, lock_receipts
+from ussd_server.services.gates.movements import lock_receipts, recovering
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.processing.outcomes import reverse_when_refunded
 from ussd_server.services.reconciliation.cell_values import phone_number_in
@@ -99,8 +101,8 @@ class RecoveryService:
         names = require_two_names(request.by, request.second)
         lost = {(each.provider, each.provider_id): each for each in request.lost}
         with unit_of_work():
-            for provider in sorted({claim.provider for claim in request.claims}):
-                lock_receipts(provider, (claim.provider_id for claim in request.claims if claim.provider == provider))
+            for provider, direction in product(sorted({claim.provider for claim in request.claims}), (IN, OUT)):
+                lock_receipts(provider, direction, _receipts_at(provider, direction, request))
             return tuple(
                 self._book(claim, lost.get((claim.provider, claim.provider_id)), names, context)
                 for claim in sorted(request.claims, key=lambda claim: (claim.client, claim.reference))
@@ -131,9 +133,7 @@ class RecoveryService:
         content = {"amount_cents": payment.amount_cents, "phone_number": columns["phone_number"]}
         identity = RequestIdentity(claim.client, kind, RECOVERED, claim.reference, content=content)
         plan = Plan(payment.amount_cents, columns, moves=moves)
-        within = claiming(
-            WayIn.RECOVERY, lambda row: audited(row, "transaction.recovered", context, reason, decided_by)
-        )
+        within = recovering(lambda row: audited(row, "transaction.recovered", context, reason, decided_by))
         created = self._creator.create(identity, plan, Source.OPERATOR, within, sending)
         transaction = created.transaction
         if original is not None:
@@ -173,6 +173,18 @@ def _booked_before(claim: Claim) -> RecoveredPayment:
     return RecoveredPayment(
         row.id, claim.provider, claim.provider_id, claim.client, claim.reference, row.amount_cents, replayed=True
     )
+
+
+def _receipts_at(provider: str, direction: str, request: BookLost) -> list[str]:
+    """The receipts of the lost payments of one direction that are claimed."""
+    claimed = {(claim.provider, claim.provider_id) for claim in request.claims}
+    return [
+        each.provider_id
+        for each in request.lost
+        if (each.provider, each.provider_id) in claimed
+        and each.provider == provider
+        and (each.type == TransactionType.COLLECTION) == (direction == IN)
+    ]
 
 
 def _is_unknown(compared: ComparedLine) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from tempfile import SpooledTemporaryFile
@@ -14,11 +14,17 @@ import orjson
 from peewee import chunked
 
 from ussd_server.context import RequestContext
+from ussd_server.database.tables import lock_row
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.statements import ProviderStatement, StatementCoverage, StatementLayout, StatementState
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, with_additions
+from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.gates.movements import decide_again, learn_receipt
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.pages import page_of
+from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.reconciliation import imports, messages
 from ussd_server.services.reconciliation.conventions import FileConventions
 from ussd_server.services.reconciliation.days import coverage
@@ -79,6 +85,7 @@ class ProviderStatementService:
             lines = ImportedLines(comparison.days.parts(), comparison.coverages(statement))
             is_repeat = not imports.store(statement, lines, comparison.differences(), context)
             is_stored = True
+            self._write_receipts(comparison.receipts, now)
             if request.covers is not None:
                 imports.state_coverage(statement, request.covers, names, context, now)
                 missing = (each for each in comparison.differences() if each.verdict is messages.Verdict.NOT_THEIRS)
@@ -86,6 +93,22 @@ class ProviderStatementService:
         return messages.Reconciliation(
             _view(statement), is_stored, is_repeat, comparison.balance.first_break, doubt, comparison.differences
         )
+
+    def _write_receipts(self, receipts: Mapping[str, str], now: datetime) -> None:
+        """Give payments of ours the receipts that a statement tells first, or open reviews where other money has them.
+
+        What is held beside such a payment is decided anew: it is the payment's money, or it is other money.
+        """
+        for transaction_id, receipt in receipts.items():
+            with unit_of_work():
+                row = lock_row(Transaction, transaction_id)
+                if row.provider_transaction_id is not None:
+                    continue
+                if (conflict := learn_receipt(row, receipt, WayIn.STATEMENT, now)) is not None:
+                    open_review(row, conflict, now)
+                    row.save()
+                else:
+                    decide_again(transaction_id)
 
     def cover(self, request: messages.CoverDays, context: RequestContext) -> messages.ProviderStatementView:
         """Keep what two operators state: that a stored statement has every line of some days.
@@ -221,6 +244,11 @@ class _Comparison:
     def differences(self) -> Iterator[messages.ComparedLine]:
         """Yield the differences, in the order of the file."""
         return (match.compared for match in self._differences.read())
+
+    @property
+    def receipts(self) -> Mapping[str, str]:
+        """The receipts of payments of ours that the statement tells first, by the payment."""
+        return self._matcher.receipts
 
     def statement(self, statement_id: str, digest: str, now: datetime) -> ProviderStatement:
         """The row of the compared file, which is not stored."""

@@ -15,7 +15,7 @@ from ussd_server.models.clients import Client
 from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.gates.receipts import IS_GIVEN_BACK
+from ussd_server.services.gates.movements import IS_GIVEN_BACK
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, PeriodReport, PeriodRow, ReportRow
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionStatus
@@ -29,7 +29,10 @@ _MOST_KEPT = 1000
 # Files of days that passed while no worker ran are written later.
 _DAYS_BACK = 7
 _MOST_DAYS = 31
-_COLUMNS = ("type", "provider", "status", "count", "amount", "fees", "median_seconds")
+_COLUMNS = (
+    "type", "provider", "status", "count", "amount", "fees", "median_seconds",
+    "given_back_count", "given_back_amount", "given_back_fees",
+)  # fmt: skip
 
 
 class DailyReportService:
@@ -75,6 +78,9 @@ class DailyReportService:
                 count=before.count + row.count,
                 amount_cents=before.amount_cents + row.amount_cents,
                 fees_cents=before.fees_cents + row.fees_cents,
+                given_back_count=before.given_back_count + row.given_back_count,
+                given_back_amount_cents=before.given_back_amount_cents + row.given_back_amount_cents,
+                given_back_fees_cents=before.given_back_fees_cents + row.given_back_fees_cents,
             )
         rows = tuple(sums[group] for group in sorted(sums))
         return PeriodReport(rows, _success_rate(rows))
@@ -125,8 +131,10 @@ class ReportFiles:
 
 
 def _cells(row: ReportRow) -> tuple[object, ...]:
-    amount, fees = shillings_cell(row.amount_cents), shillings_cell(row.fees_cents)
-    return row.type, row.provider, row.status, row.count, amount, fees, row.median_seconds
+    sums = row.amount_cents, row.fees_cents, row.given_back_amount_cents, row.given_back_fees_cents
+    amount, fees, back, fees_back = map(shillings_cell, sums)
+    final = row.type, row.provider, row.status, row.count, amount, fees, row.median_seconds
+    return *final, row.given_back_count, back, fees_back
 
 
 def _report(client_id: str | None, day: date) -> DailyReport:
@@ -135,11 +143,21 @@ def _report(client_id: str | None, day: date) -> DailyReport:
     query = _FINAL_ON.replace("{mine}", mine).replace("{is_given_back}", IS_GIVEN_BACK)
     query = query.replace("{seconds}", dialect().seconds_between("created_at", "final_at"))
     parameters = {"begin": begin, "end": end} | ({"client_id": client_id} if client_id is not None else {})
-    rows = tuple(
-        ReportRow(kind, provider, status, count, int(amount), int(fees), round(float(median), 3))
+    rows = {
+        (kind, provider, status): ReportRow(
+            kind, provider, status, count, int(amount), int(fees), round(float(median), 3)
+        )
         for kind, provider, status, count, amount, fees, median in run_query(query, **parameters)
-    )
-    return DailyReport(day.isoformat(), rows, _success_rate(rows))
+    }
+    given_back = _GIVEN_BACK_ON.replace("{mine}", mine).replace("{is_given_back}", IS_GIVEN_BACK)
+    for kind, provider, count, amount, fees in run_query(given_back, **parameters):
+        key = kind, provider, TransactionStatus.REVERSED.value
+        row = rows.get(key) or ReportRow(*key, 0, 0, 0, 0.0)
+        rows[key] = replace(
+            row, given_back_count=count, given_back_amount_cents=int(amount), given_back_fees_cents=int(fees)
+        )
+    ordered = tuple(rows[key] for key in sorted(rows, key=lambda key: (key[0], key[1] or "", key[2])))
+    return DailyReport(day.isoformat(), ordered, _success_rate(ordered))
 
 
 def _success_rate(rows: Sequence[ReportRow | PeriodRow]) -> float | None:
@@ -193,4 +211,15 @@ WITH final AS (
 SELECT type, provider, status, count(*), sum(amount_cents), sum(fee_cents),
     avg(CASE WHEN 2 * place BETWEEN places AND places + 2 THEN seconds END)
 FROM ordered GROUP BY type, provider, status ORDER BY type, coalesce(provider, ''), status
+"""
+
+# A payer's payment of an earlier day stays in the report of its day. On the day on which another payment proves to be
+# its money, it is taken back, with its fee.
+_GIVEN_BACK_ON = """
+SELECT type, provider, count(*), sum(amount_cents), sum(fee_cents)
+FROM transactions AS paid JOIN transaction_events AS change
+    ON change.transaction_id = paid.id AND change.status = 'reversed'
+WHERE paid.client_id {mine} AND origin = 'payer' AND completed_at < :begin AND {is_given_back}
+    AND change.created_at >= :begin AND change.created_at < :end
+GROUP BY type, provider
 """

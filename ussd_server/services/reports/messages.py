@@ -26,6 +26,9 @@ class ReportRow:
     amount_cents: Annotated[Cents, "The sum of their amounts."]
     fees_cents: Annotated[Cents, "The fees that were charged for them; nothing for failed ones."]
     median_seconds: Annotated[float, "The median time from creation to the final status."]
+    given_back_count: Annotated[int, "How many payments of earlier days proved to be the money of another one."] = 0
+    given_back_amount_cents: Annotated[Cents, "The sum of their amounts, which was taken back."] = 0
+    given_back_fees_cents: Annotated[Cents, "The sum of their fees, which was given back."] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,9 @@ class PeriodRow:
     count: int
     amount_cents: int
     fees_cents: int
+    given_back_count: int = 0
+    given_back_amount_cents: int = 0
+    given_back_fees_cents: int = 0
 
 
 @dataclass(frozen=True, slots=True)

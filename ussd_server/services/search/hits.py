@@ -8,8 +8,8 @@ from typing import Any
 
 from ussd_server.languages import gettext, ngettext
 from ussd_server.models.clients import AuditEvent, User
-from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.movements import Movement
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.sending import Event, Sms, Webhook
 from ussd_server.models.transactions import Transaction
@@ -94,17 +94,16 @@ def payee_hit(row: PayoutItem, payout: Payout, clients: Mapping[str, str]) -> Se
     return SearchHit(kind, object_id, clients.get(payout.client_id), title, sentence, payout.created_at)
 
 
-def incoming_hit(row: IncomingPayment) -> SearchHit:
-    """A payment that a payer made by itself and that is not booked, and why."""
+def movement_hit(row: Movement) -> SearchHit:
+    """Money that moved and that no payment uses, and why."""
     title = gettext(
         "%(amount)s from %(number)s, %(status)s",
         amount=written_amount(row.amount_cents),
         number=row.phone_number or gettext("an unknown number"),
-        status=gettext(row.status),
+        status=gettext(row.use_kind or "held"),
     )
-    why = row.reason or row.held_because or ""
-    sentence = gettext("Receipt %(receipt)s: %(why)s.", receipt=row.provider_transaction_id, why=why)
-    return SearchHit("incoming", row.id, None, title, sentence, row.received_at)
+    sentence = gettext("Receipt %(receipt)s: %(why)s.", receipt=row.receipt or "-", why=row.held_because or "")
+    return SearchHit("movement", row.id, None, title, sentence, row.created_at)
 
 
 def session_hit(row: UssdSession, client: str | None) -> SearchHit:

@@ -13,11 +13,11 @@ from peewee import Expression, ModelSelect, fn
 
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.movements import IN, OUT, Movement, MovementReceipt
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.sending import Event, Webhook
-from ussd_server.models.transactions import CLAIMED_BY, ReceiptClaim, Transaction
+from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.accounts.balances import moved_on_accounts_of
@@ -27,9 +27,9 @@ from ussd_server.services.search.hits import (
     each_by,
     event_hit,
     gone_hit,
-    incoming_hit,
     key_hit,
     menu_hit,
+    movement_hit,
     payee_hit,
     payout_hits,
     person_hit,
@@ -46,9 +46,9 @@ from ussd_server.services.search.messages import (
     SearchReply,
 )
 from ussd_server.services.transactions.messages import TransactionType
-from ussd_server.services.transactions.transactions import claims_of
+from ussd_server.services.transactions.transactions import users_of_receipt
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, phone_number, with_hyphens, without_marks
+from ussd_server.values import comparable_receipt, is_id, phone_number, with_hyphens, without_marks
 
 _MOST_CHANGES = 500
 _MOST_PAYOUTS = 100
@@ -92,7 +92,7 @@ _KINDS = (
                 for column in (Transaction.provider_transaction_id, Transaction.provider_receipt)
                 for written in dict.fromkeys((text, text.upper()))
             ),
-            Transaction.id.in_(claims_of(text, CLAIMED_BY)),
+            Transaction.id.in_([transaction_id for transaction_id, _ in users_of_receipt(text).tuples()]),
             *(Transaction.id.in_(moved_on_accounts_of(number)) for number in [phone_number(text)] if number),
         ],
         "transaction.",
@@ -174,7 +174,7 @@ class SearchService:
         text = _typed(request.q)
         names: Names = {client.id: client.name for client in Client.select(Client.id, Client.name)}
         changes = _changes(text, AuditEvent.client_id.is_null(False))
-        hits = _incoming_hits(text, request) if request.kind in (None, "incoming") else []
+        hits = _movement_hits(text, request) if request.kind in (None, "movement") else []
         for kind in _chosen(request):
             hits += _hits(kind, text, names, changes, _rows(kind.table, request), request)
         return SearchReply(tuple(hits[:MOST_HITS]))
@@ -210,17 +210,19 @@ class SearchService:
         return str(row.client_id)
 
 
-def _incoming_hits(text: str, request: Search) -> list[SearchHit]:
-    """Incoming payments that are not booked, by receipt or the payer's number."""
-    # With the providers, the unique index has the receipts.
-    is_found = IncomingPayment.provider.in_(PROVIDER_NAMES) & (
-        IncomingPayment.provider_transaction_id.in_({text, text.upper()})
+def _movement_hits(text: str, request: Search) -> list[SearchHit]:
+    """Movements without a use by a payment, by receipt or the other side's number."""
+    receipts = MovementReceipt.select(MovementReceipt.movement_id).where(
+        MovementReceipt.account.in_((*PROVIDER_NAMES, "bank")),
+        MovementReceipt.direction.in_((IN, OUT)),
+        MovementReceipt.receipt == comparable_receipt(text),
+        MovementReceipt.movement_id.is_null(False),
     )
-    is_found |= IncomingPayment.id.in_(claims_of(text, ReceiptClaim.incoming_id))
+    is_meant = Movement.id.in_(receipts)
     if number := phone_number(text):
-        is_found |= IncomingPayment.phone_number == number
-    rows = _rows(IncomingPayment, request).where(is_found, IncomingPayment.status != "booked")
-    return [incoming_hit(row) for row in _newest(rows)]
+        is_meant |= Movement.phone_number == number
+    rows = _rows(Movement, request).where(is_meant, Movement.transaction_id.is_null())
+    return [movement_hit(row) for row in _newest(rows)]
 
 
 def _changes(text: str, which: Expression) -> list[AuditEvent]:

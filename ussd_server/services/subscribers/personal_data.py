@@ -12,9 +12,10 @@ from peewee import fn
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import long_unit_of_work
 from ussd_server.models.clients import AuditEvent, Client
-from ussd_server.models.incoming import IncomingPayment, PaymentCode
+from ussd_server.models.incoming import PaymentCode
 from ussd_server.models.keys import ApiRequest
 from ussd_server.models.ledger import Account
+from ussd_server.models.movements import Movement
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.providers import SubscriberName
 from ussd_server.models.sending import Sms
@@ -51,7 +52,7 @@ _KEPT: Mapping[str, Any] = {
     "transactions": Transaction,
     "accounts": Account,
     "payment_codes": PaymentCode,
-    "incoming_payments": IncomingPayment,
+    "movements": Movement,
     "payout_items": PayoutItem,
     "audit_events": AuditEvent,
 }
@@ -110,8 +111,8 @@ class PersonalDataService:
             remove_events(pin_ids)
             removed["subscriber_pins"] = SubscriberPin.delete().where(SubscriberPin.id.in_(pin_ids)).execute()
             removed["registered_names"] = PayoutItem.update(registered_name=None).where(named).execute()
-            paid = (IncomingPayment.phone_number == number) & IncomingPayment.name.is_null(False)
-            removed["names_of_payers"] = IncomingPayment.update(name=None).where(paid).execute()
+            moved = (Movement.phone_number == number) & Movement.name.is_null(False)
+            removed["names_of_payers"] = Movement.update(name=None).where(moved).execute()
             requests = _in_requests(number)
             removed["bodies_of_requests"] = ApiRequest.update(body=None).where(requests["body"]).execute()
             # The sentence of a refusal may name a field.

@@ -11,8 +11,9 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import CompiledQuery, find_row, param
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
+from ussd_server.models.movements import users_of_receipts
 from ussd_server.models.payouts import Payout
-from ussd_server.models.transactions import CLAIMED_BY, ReceiptClaim, Transaction
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
@@ -43,7 +44,7 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import canonical_receipt, is_id
+from ussd_server.values import comparable_receipt, is_id
 from ussd_server.wire import Page, fields_without
 
 OPERATOR_REFUND = "operator-refund-"
@@ -196,9 +197,9 @@ class TransactionService:
         if request.key_id is not None:
             rows = rows.where(_is_made_by_key(request.key_id, context.client_id))
         if (receipt := request.provider_transaction_id) is not None:
-            claimed = [str(each) for (each,) in claims_of(receipt, CLAIMED_BY).tuples()]
+            users = [str(transaction_id) for transaction_id, _ in users_of_receipt(receipt).tuples()]
             with_receipt = (Transaction.provider_transaction_id == receipt) | (Transaction.provider_receipt == receipt)
-            of_receipt = Transaction.select(Transaction.id).where(with_receipt | Transaction.id.in_(claimed))
+            of_receipt = Transaction.select(Transaction.id).where(with_receipt | Transaction.id.in_(users))
             rows = rows.where(Transaction.id.in_(of_receipt))
         if request.reference is not None:
             with_reference = Transaction.select(Transaction.id).where(
@@ -222,13 +223,9 @@ class TransactionService:
         return row
 
 
-def claims_of(written: str, column: Any) -> Any:
-    """A column of the claims of a receipt, of any issuer, however it is written; a query without nulls."""
-    receipt = canonical_receipt(written)
-    issuers = (*PROVIDER_NAMES, "bank")
-    return ReceiptClaim.select(column).where(
-        ReceiptClaim.issuer.in_(issuers), ReceiptClaim.receipt == receipt, column.is_null(False)
-    )
+def users_of_receipt(written: str) -> Any:
+    """A query for the transactions that have the money of a receipt, of any provider, however it is written."""
+    return users_of_receipts([comparable_receipt(written)], (*PROVIDER_NAMES, "bank"))
 
 
 def find_transaction(transaction_id: str, context: RequestContext) -> Transaction:

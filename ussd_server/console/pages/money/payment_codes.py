@@ -66,7 +66,7 @@ def list_payment_codes(context: RequestContext) -> Response:
         else "The operator first gives your codes the letters with which they begin.",
     )
     return show_table(
-        "console/payment_codes/list.html", table, prefix=prefix, held=services().held_payments.list_alike(context)
+        "console/payment_codes/list.html", table, prefix=prefix, held=services().movements.list_alike(context)
     )
 
 

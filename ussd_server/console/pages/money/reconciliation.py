@@ -252,7 +252,7 @@ def _difference_page(difference_id: str, context: RequestContext, error: Service
     return render_template(
         "console/reconciliation/difference.html",
         each=each,
-        incoming=services().held_payments.find(each.provider, receipt, context) if receipt else None,
+        movement=services().movements.find(each.provider, receipt, context) if receipt else None,
         error=error,
         verdicts=VERDICTS,
         what_to_do=None if each.ended_at else _WHAT_TO_DO[each.verdict],

@@ -16,7 +16,7 @@ from ussd_server.status import Code, ServiceError
 QUEUES = {
     "ussd_transactions_overdue_seconds": ("The worker is behind with payments by", "s"),
     "ussd_transactions_oldest_unfinished_seconds": ("Oldest payment without an outcome", "s"),
-    "ussd_incoming_held": ("Held payments", ""),
+    "ussd_movements_held": ("Unexplained money", ""),
     "ussd_events_pending": ("Events that are not relayed yet", ""),
     "ussd_deliveries_queued": ("Queues of webhooks with deliveries", ""),
     "ussd_deliveries_overdue_seconds": ("The worker is behind with webhooks by", "s"),
@@ -128,7 +128,7 @@ def _waiting(context: RequestContext) -> dict[str, Any]:
     states = services().provider_states.list(context)
     counts = {
         "review_count": services().reviews.count(context),
-        "held_count": services().held_payments.count(context),
+        "held_count": services().movements.count_held(context),
         "account_count": services().bank_accounts.count_waiting(context),
         "late_settlement_count": services().bank_settlements.count_late(context),
         "difference_count": services().differences.count(context),

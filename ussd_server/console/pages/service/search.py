@@ -44,7 +44,7 @@ def search(context: RequestContext) -> Any:
 @console.page("GET", "/operator/search", who="operator")
 def search_all_clients(context: RequestContext) -> Any:
     """The same over all clients."""
-    return _answer(services().search.find, _COLUMNS_OF_OPERATORS, (*KINDS, "incoming"), context)
+    return _answer(services().search.find, _COLUMNS_OF_OPERATORS, (*KINDS, "movement"), context)
 
 
 @console.page("GET", "/subscribers/<phone_number>", needs="transactions:read", shows="subscriber")

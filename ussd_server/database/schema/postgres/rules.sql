@@ -51,9 +51,10 @@ CREATE TRIGGER approval_rules_keep BEFORE DELETE ON approval_rules FOR EACH ROW 
 
 CREATE TRIGGER approval_rules_keep_all BEFORE TRUNCATE ON approval_rules EXECUTE FUNCTION refuse_change();
 
-CREATE TRIGGER receipt_claims_keep BEFORE DELETE ON receipt_claims FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER movement_receipts_keep BEFORE DELETE ON movement_receipts
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
-CREATE TRIGGER receipt_claims_keep_all BEFORE TRUNCATE ON receipt_claims EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER movement_receipts_keep_all BEFORE TRUNCATE ON movement_receipts EXECUTE FUNCTION refuse_change();
 
 CREATE TRIGGER audit_events_keep BEFORE DELETE ON audit_events FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
@@ -63,10 +64,14 @@ CREATE TRIGGER row_signatures_keep BEFORE DELETE ON row_signatures FOR EACH ROW 
 
 CREATE TRIGGER row_signatures_keep_all BEFORE TRUNCATE ON row_signatures EXECUTE FUNCTION refuse_change();
 
-CREATE TRIGGER incoming_payments_keep BEFORE DELETE ON incoming_payments
+CREATE TRIGGER movements_keep BEFORE DELETE ON movements FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER movements_keep_all BEFORE TRUNCATE ON movements EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER movement_uses_keep BEFORE UPDATE OR DELETE ON movement_uses
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
-CREATE TRIGGER incoming_payments_keep_all BEFORE TRUNCATE ON incoming_payments EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER movement_uses_keep_all BEFORE TRUNCATE ON movement_uses EXECUTE FUNCTION refuse_change();
 
 CREATE TRIGGER menu_versions_keep BEFORE UPDATE OR DELETE ON menu_versions
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
@@ -172,7 +177,8 @@ CREATE TRIGGER bank_accounts_confirmed BEFORE UPDATE ON bank_accounts
     EXECUTE FUNCTION refuse_change();
 
 CREATE TRIGGER payment_codes_used BEFORE UPDATE ON payment_codes
-    FOR EACH ROW WHEN (OLD.used_at IS NOT NULL AND NEW.used_at IS DISTINCT FROM OLD.used_at)
+    FOR EACH ROW WHEN (OLD.used_at IS NOT NULL AND NEW.used_at IS DISTINCT FROM OLD.used_at
+        AND NOT (OLD.single_use AND NEW.used_at IS NULL))
     EXECUTE FUNCTION refuse_change();
 
 CREATE TRIGGER users_password_seen_by BEFORE UPDATE ON users
@@ -180,18 +186,18 @@ CREATE TRIGGER users_password_seen_by BEFORE UPDATE ON users
         NEW.password_seen_by IS DISTINCT FROM OLD.password_seen_by AND NEW.password_hash = OLD.password_hash)
     EXECUTE FUNCTION refuse_change();
 
--- A receipt keeps its owner, and what came in under it.
-CREATE FUNCTION guard_receipt_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+-- A receipt keeps what has it, until two movements prove to be one.
+CREATE FUNCTION guard_movement() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'a claim of a receipt is never edited'
-        USING ERRCODE = 'integrity_constraint_violation';
+    RAISE EXCEPTION 'money that moved is never edited' USING ERRCODE = 'integrity_constraint_violation';
 END $$;
 
-CREATE TRIGGER receipt_claims_lasting BEFORE UPDATE ON receipt_claims
-    FOR EACH ROW WHEN ((NEW.issuer, NEW.receipt) IS DISTINCT FROM (OLD.issuer, OLD.receipt)
-        OR (OLD.incoming_id IS NOT NULL AND NEW.incoming_id IS DISTINCT FROM OLD.incoming_id)
-        OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NULL))
-    EXECUTE FUNCTION guard_receipt_claim();
+CREATE TRIGGER movement_receipts_lasting BEFORE UPDATE ON movement_receipts
+    FOR EACH ROW WHEN ((NEW.account, NEW.direction, NEW.receipt, NEW.written)
+            IS DISTINCT FROM (OLD.account, OLD.direction, OLD.receipt, OLD.written)
+        OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS DISTINCT FROM OLD.transaction_id)
+        OR (OLD.movement_id IS NOT NULL AND NEW.movement_id IS NULL))
+    EXECUTE FUNCTION guard_movement();
 
 -- A transaction keeps what it was recorded with: who, what, for whom, and every name that it can be found by. A final
 -- state only moves as a provider's late success or a refund allows. A row of a payout that was cancelled unsent gives its
@@ -290,23 +296,39 @@ END $$;
 CREATE TRIGGER transactions_bind_key AFTER INSERT ON transactions
     FOR EACH ROW WHEN (NEW.idempotency_key IS NOT NULL) EXECUTE FUNCTION bind_idempotency_key();
 
--- What came in stays as it was reported. A held payment is booked or returned once; both are final.
-CREATE FUNCTION guard_incoming_payment() RETURNS trigger LANGUAGE plpgsql AS $$
+-- A movement stays as it was told, and is used once at a time: by the last row of its uses.
+CREATE TRIGGER movements_promise BEFORE UPDATE ON movements
+    FOR EACH ROW WHEN ((NEW.id, NEW.account, NEW.direction, NEW.amount_cents, NEW.receipt, NEW.created_at)
+            IS DISTINCT FROM (OLD.id, OLD.account, OLD.direction, OLD.amount_cents, OLD.receipt, OLD.created_at)
+        OR (OLD.same_as IS NOT NULL AND NEW.same_as IS DISTINCT FROM OLD.same_as)
+        OR ((NEW.use_kind, NEW.transaction_id) IS DISTINCT FROM (OLD.use_kind, OLD.transaction_id)
+            AND pg_trigger_depth() = 0))
+    EXECUTE FUNCTION guard_movement();
+
+CREATE FUNCTION use_movement() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'what came in is never edited' USING ERRCODE = 'integrity_constraint_violation';
+    UPDATE movements SET
+        use_kind = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.kind END,
+        transaction_id = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.transaction_id END
+    WHERE id = NEW.movement_id AND same_as IS NULL AND (use_kind IS NULL) = (NEW.kind <> 'release');
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'a movement is used once at a time' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NULL;
 END $$;
 
-CREATE TRIGGER incoming_payments_promise BEFORE UPDATE ON incoming_payments
-    FOR EACH ROW WHEN ((NEW.id, NEW.provider, NEW.provider_transaction_id, NEW.amount_cents, NEW.received_at) IS DISTINCT FROM
-        (OLD.id, OLD.provider, OLD.provider_transaction_id, OLD.amount_cents, OLD.received_at)
-        OR (OLD.status <> 'held'
-            AND (NEW.status, NEW.transaction_id) IS DISTINCT FROM (OLD.status, OLD.transaction_id)))
-    EXECUTE FUNCTION guard_incoming_payment();
+CREATE TRIGGER movement_uses_apply AFTER INSERT ON movement_uses FOR EACH ROW EXECUTE FUNCTION use_movement();
 
-CREATE TRIGGER incoming_payments_decided BEFORE UPDATE ON incoming_payments
-    FOR EACH ROW WHEN (
-        OLD.status <> 'held' AND (NEW.decided_by, NEW.reason) IS DISTINCT FROM (OLD.decided_by, OLD.reason))
-    EXECUTE FUNCTION refuse_change();
+CREATE FUNCTION require_movement() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM movements WHERE transaction_id = NEW.id AND amount_cents = NEW.amount_cents) THEN
+        RAISE EXCEPTION 'a payment of a payer uses a movement' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER transactions_of_payers AFTER INSERT ON transactions
+    FOR EACH ROW WHEN (NEW.origin = 'payer') EXECUTE FUNCTION require_movement();
 
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE FUNCTION guard_payout_item() RETURNS trigger LANGUAGE plpgsql AS $$

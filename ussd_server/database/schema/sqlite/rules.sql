@@ -80,12 +80,12 @@ BEGIN SELECT RAISE(ABORT, 'rows of payout_approvals are never replaced'); END;
 CREATE TRIGGER approval_rules_keep BEFORE DELETE ON approval_rules
 BEGIN SELECT RAISE(ABORT, 'rows of approval_rules are never removed'); END;
 
-CREATE TRIGGER receipt_claims_keep BEFORE DELETE ON receipt_claims
-BEGIN SELECT RAISE(ABORT, 'rows of receipt_claims are never removed'); END;
+CREATE TRIGGER movement_receipts_keep BEFORE DELETE ON movement_receipts
+BEGIN SELECT RAISE(ABORT, 'rows of movement_receipts are never removed'); END;
 
-CREATE TRIGGER receipt_claims_unreplaced BEFORE INSERT ON receipt_claims
-WHEN EXISTS (SELECT 1 FROM receipt_claims WHERE (issuer = NEW.issuer AND receipt = NEW.receipt)
-    OR transaction_id = NEW.transaction_id OR incoming_id = NEW.incoming_id)
+CREATE TRIGGER movement_receipts_unreplaced BEFORE INSERT ON movement_receipts
+WHEN EXISTS (SELECT 1 FROM movement_receipts
+    WHERE account = NEW.account AND direction = NEW.direction AND receipt = NEW.receipt)
 BEGIN SELECT RAISE(IGNORE); END;
 
 CREATE TRIGGER audit_events_keep BEFORE DELETE ON audit_events
@@ -98,13 +98,23 @@ BEGIN SELECT RAISE(ABORT, 'rows of audit_events are never changed or removed'); 
 CREATE TRIGGER row_signatures_keep BEFORE DELETE ON row_signatures
 BEGIN SELECT RAISE(ABORT, 'rows of row_signatures are never changed or removed'); END;
 
-CREATE TRIGGER incoming_payments_keep BEFORE DELETE ON incoming_payments
-BEGIN SELECT RAISE(ABORT, 'rows of incoming_payments are never removed'); END;
+CREATE TRIGGER movements_keep BEFORE DELETE ON movements
+BEGIN SELECT RAISE(ABORT, 'rows of movements are never removed'); END;
 
-CREATE TRIGGER incoming_payments_unreplaced BEFORE INSERT ON incoming_payments
-WHEN EXISTS (SELECT 1 FROM incoming_payments WHERE id = NEW.id OR transaction_id = NEW.transaction_id
-    OR (provider = NEW.provider AND provider_transaction_id = NEW.provider_transaction_id))
-BEGIN SELECT RAISE(ABORT, 'rows of incoming_payments are never replaced'); END;
+CREATE TRIGGER movements_unreplaced BEFORE INSERT ON movements
+WHEN EXISTS (SELECT 1 FROM movements WHERE id = NEW.id OR transaction_id = NEW.transaction_id)
+BEGIN SELECT RAISE(ABORT, 'rows of movements are never replaced'); END;
+
+CREATE TRIGGER movement_uses_keep BEFORE DELETE ON movement_uses
+BEGIN SELECT RAISE(ABORT, 'rows of movement_uses are never removed'); END;
+
+CREATE TRIGGER movement_uses_unedited BEFORE UPDATE ON movement_uses
+BEGIN SELECT RAISE(ABORT, 'rows of movement_uses are never changed'); END;
+
+CREATE TRIGGER movement_uses_unreplaced BEFORE INSERT ON movement_uses
+WHEN EXISTS (SELECT 1 FROM movement_uses
+    WHERE id = NEW.id OR (movement_id = NEW.movement_id AND number = NEW.number))
+BEGIN SELECT RAISE(ABORT, 'rows of movement_uses are never replaced'); END;
 
 CREATE TRIGGER menu_versions_keep BEFORE DELETE ON menu_versions
 BEGIN SELECT RAISE(ABORT, 'rows of menu_versions are never removed'); END;
@@ -204,21 +214,20 @@ WHEN OLD.confirmed_at IS NOT NULL AND NEW.confirmed_at IS NOT NULL
 BEGIN SELECT RAISE(ABORT, 'rows of bank_accounts are never changed or removed'); END;
 
 CREATE TRIGGER payment_codes_used BEFORE UPDATE ON payment_codes
-WHEN OLD.used_at IS NOT NULL AND NEW.used_at IS NOT OLD.used_at
+WHEN OLD.used_at IS NOT NULL AND NEW.used_at IS NOT OLD.used_at AND NOT (OLD.single_use AND NEW.used_at IS NULL)
 BEGIN SELECT RAISE(ABORT, 'rows of payment_codes are never changed or removed'); END;
 
 CREATE TRIGGER users_password_seen_by BEFORE UPDATE ON users
 WHEN NEW.password_seen_by IS NOT OLD.password_seen_by AND NEW.password_hash = OLD.password_hash
 BEGIN SELECT RAISE(ABORT, 'rows of users are never changed or removed'); END;
 
--- A receipt keeps its owner, and what came in under it.
-CREATE TRIGGER receipt_claims_lasting BEFORE UPDATE ON receipt_claims
-WHEN (NEW.issuer, NEW.receipt) IS NOT (OLD.issuer, OLD.receipt)
-    OR (OLD.incoming_id IS NOT NULL AND NEW.incoming_id IS NOT OLD.incoming_id)
-    OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NULL)
-    OR EXISTS (SELECT 1 FROM receipt_claims WHERE (issuer, receipt) IS NOT (OLD.issuer, OLD.receipt)
-        AND (transaction_id = NEW.transaction_id OR incoming_id = NEW.incoming_id))
-BEGIN SELECT RAISE(ABORT, 'a claim of a receipt is never edited'); END;
+-- A receipt keeps what has it, until two movements prove to be one.
+CREATE TRIGGER movement_receipts_lasting BEFORE UPDATE ON movement_receipts
+WHEN (NEW.account, NEW.direction, NEW.receipt, NEW.written) IS NOT
+        (OLD.account, OLD.direction, OLD.receipt, OLD.written)
+    OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NOT OLD.transaction_id)
+    OR (OLD.movement_id IS NOT NULL AND NEW.movement_id IS NULL)
+BEGIN SELECT RAISE(ABORT, 'money that moved is never edited'); END;
 
 -- A transaction keeps what it was recorded with: who, what, for whom, and every name that it can be found by. A final
 -- state only moves as a provider's late success or a refund allows. A row of a payout that was cancelled unsent gives its
@@ -276,16 +285,33 @@ CREATE TRIGGER transactions_bind_key AFTER INSERT ON transactions WHEN NEW.idemp
 BEGIN INSERT INTO idempotency_keys (client_id, key, transaction_id, created_at)
         VALUES (NEW.client_id, NEW.idempotency_key, NEW.id, NEW.created_at); END;
 
--- What came in stays as it was reported. A held payment is booked or returned once; both are final.
-CREATE TRIGGER incoming_payments_promise BEFORE UPDATE ON incoming_payments
-WHEN (NEW.id, NEW.provider, NEW.provider_transaction_id, NEW.amount_cents, NEW.received_at) IS NOT
-    (OLD.id, OLD.provider, OLD.provider_transaction_id, OLD.amount_cents, OLD.received_at)
-    OR (OLD.status <> 'held' AND (NEW.status, NEW.transaction_id) IS NOT (OLD.status, OLD.transaction_id))
-BEGIN SELECT RAISE(ABORT, 'what came in is never edited'); END;
+-- A movement stays as it was told, and is used once at a time: by the last row of its uses.
+CREATE TRIGGER movements_promise BEFORE UPDATE ON movements
+WHEN (NEW.id, NEW.account, NEW.direction, NEW.amount_cents, NEW.receipt, NEW.created_at) IS NOT
+        (OLD.id, OLD.account, OLD.direction, OLD.amount_cents, OLD.receipt, OLD.created_at)
+    OR (OLD.same_as IS NOT NULL AND NEW.same_as IS NOT OLD.same_as)
+    OR ((NEW.use_kind, NEW.transaction_id) IS NOT (OLD.use_kind, OLD.transaction_id)
+        AND NOT EXISTS (SELECT 1 FROM movement_uses WHERE movement_id = NEW.id
+            AND number = (SELECT max(number) FROM movement_uses WHERE movement_id = NEW.id)
+            AND CASE kind WHEN 'release' THEN NEW.use_kind IS NULL AND NEW.transaction_id IS NULL
+                ELSE kind = NEW.use_kind AND transaction_id IS NEW.transaction_id END))
+BEGIN SELECT RAISE(ABORT, 'money that moved is never edited'); END;
 
-CREATE TRIGGER incoming_payments_decided BEFORE UPDATE ON incoming_payments
-WHEN OLD.status <> 'held' AND (NEW.decided_by, NEW.reason) IS NOT (OLD.decided_by, OLD.reason)
-BEGIN SELECT RAISE(ABORT, 'rows of incoming_payments are never changed or removed'); END;
+CREATE TRIGGER movement_uses_once BEFORE INSERT ON movement_uses WHEN NOT EXISTS (
+        SELECT 1 FROM movements
+        WHERE id = NEW.movement_id AND same_as IS NULL AND (use_kind IS NULL) = (NEW.kind <> 'release'))
+BEGIN SELECT RAISE(ABORT, 'a movement is used once at a time'); END;
+
+CREATE TRIGGER movement_uses_apply AFTER INSERT ON movement_uses
+BEGIN UPDATE movements SET
+        use_kind = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.kind END,
+        transaction_id = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.transaction_id END
+    WHERE id = NEW.movement_id; END;
+
+CREATE TRIGGER transactions_of_payers AFTER INSERT ON transactions
+WHEN NEW.origin = 'payer' AND NOT EXISTS (
+        SELECT 1 FROM movements WHERE transaction_id = NEW.id AND amount_cents = NEW.amount_cents)
+BEGIN SELECT RAISE(ABORT, 'a payment of a payer uses a movement'); END;
 
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items

@@ -77,6 +77,9 @@ CREATE UNIQUE INDEX transactions_names ON transactions (client_id, reference, (t
 CREATE INDEX transactions_of_payout ON transactions (client_id, payout_id, id) WHERE payout_id IS NOT NULL;
 CREATE INDEX transactions_provider_transaction_id ON transactions (provider_transaction_id, id)
     WHERE provider_transaction_id IS NOT NULL;
+-- Money that is told without a number may be one of these.
+CREATE INDEX transactions_without_receipt ON transactions (provider, amount_cents)
+    WHERE status = 'succeeded' AND provider_transaction_id IS NULL AND provider IS NOT NULL;
 CREATE INDEX transactions_request_id ON transactions (request_id, id) WHERE request_id IS NOT NULL;
 CREATE INDEX transactions_final ON transactions (client_id, completed_at) WHERE completed_at IS NOT NULL;
 CREATE INDEX transactions_late ON transactions (client_id, completed_at) WHERE late;
@@ -228,6 +231,7 @@ CREATE TABLE payment_codes (
     code text NOT NULL UNIQUE,
     description text NOT NULL,
     account text NOT NULL,
+    account_since timestamptz NOT NULL,
     amount_cents bigint CHECK (amount_cents > 0),
     min_amount_cents bigint CHECK (min_amount_cents > 0),
     max_amount_cents bigint CHECK (max_amount_cents > 0),
@@ -239,40 +243,61 @@ CREATE TABLE payment_codes (
 ); -- by key
 CREATE INDEX payment_codes_newest ON payment_codes (client_id, id);
 
--- Payments that payers made by themselves, as providers reported them. Each receipt is here once: booked as a
--- transaction, held for the operators, or marked for return.
-CREATE TABLE incoming_payments (
+-- Money that moved outside and that something else than our own payment told us of. `use_kind` and `transaction_id` are
+-- those of its last use; only the trigger of `movement_uses` writes them. A use is written before its transaction.
+CREATE TABLE movements (
     id uuid PRIMARY KEY,
-    provider text NOT NULL,
-    provider_transaction_id text NOT NULL,
+    account text NOT NULL,
+    direction text NOT NULL CHECK (direction IN ('in', 'out')),
     amount_cents bigint NOT NULL CHECK (amount_cents > 0),
+    at timestamptz,
+    receipt text,
     code text,
     phone_number text,
     name text,
-    paid_at timestamptz,
-    status text NOT NULL CHECK (status IN ('held', 'booked', 'returned')),
+    told text NOT NULL,
+    other_amount_cents bigint CHECK (other_amount_cents > 0),
     held_because text,
-    transaction_id uuid UNIQUE REFERENCES transactions (id),
+    waits_for uuid REFERENCES transactions (id),
+    beside text NOT NULL,
     difference_id uuid,
+    same_as uuid REFERENCES movements (id),
+    use_kind text CHECK (use_kind IN ('payment', 'correction', 'returned', 'own')),
+    transaction_id uuid UNIQUE REFERENCES transactions (id) DEFERRABLE INITIALLY DEFERRED,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    CHECK ((transaction_id IS NOT NULL) = (coalesce(use_kind, '') IN ('payment', 'correction'))),
+    CHECK (same_as IS NULL OR use_kind IS NULL)
+); -- by key
+CREATE INDEX movements_held ON movements (id) WHERE use_kind IS NULL AND same_as IS NULL;
+CREATE INDEX movements_moved ON movements (account, at);
+CREATE INDEX movements_alike ON movements (account, direction, amount_cents);
+CREATE INDEX movements_of_phone ON movements (phone_number) WHERE phone_number IS NOT NULL;
+CREATE INDEX movements_waiting ON movements (waits_for) WHERE waits_for IS NOT NULL;
+
+-- What a movement is used for from a moment on, or its release.
+CREATE TABLE movement_uses (
+    id uuid PRIMARY KEY,
+    movement_id uuid NOT NULL REFERENCES movements (id),
+    number integer NOT NULL CHECK (number > 0),
+    kind text NOT NULL CHECK (kind IN ('payment', 'correction', 'returned', 'own', 'release')),
+    transaction_id uuid REFERENCES transactions (id) DEFERRABLE INITIALLY DEFERRED,
     decided_by text,
     reason text,
-    received_at timestamptz NOT NULL,
-    updated_at timestamptz NOT NULL,
-    waits_for uuid,
-    CHECK ((status = 'booked') = (transaction_id IS NOT NULL)),
-    UNIQUE (provider, provider_transaction_id)
+    created_at timestamptz NOT NULL,
+    UNIQUE (movement_id, number)
 ); -- by key
-CREATE INDEX incoming_payments_held ON incoming_payments (id) WHERE status = 'held';
-CREATE INDEX incoming_payments_paid ON incoming_payments (provider, paid_at);
-CREATE INDEX incoming_payments_of_phone ON incoming_payments (phone_number) WHERE phone_number IS NOT NULL;
-CREATE INDEX incoming_payments_waiting ON incoming_payments (waits_for) WHERE waits_for IS NOT NULL;
+CREATE INDEX movement_uses_of_transaction ON movement_uses (transaction_id) WHERE transaction_id IS NOT NULL;
 
--- One claim for each receipt. `second_of` is the payment of which it is the second receipt: Airtel gives a payment two.
-CREATE TABLE receipt_claims (
-    issuer text NOT NULL,
+-- A receipt is money once. It belongs to a payment of ours, which is its own movement, or to a movement.
+CREATE TABLE movement_receipts (
+    account text NOT NULL,
+    direction text NOT NULL CHECK (direction IN ('in', 'out')),
     receipt text NOT NULL,
-    transaction_id uuid UNIQUE REFERENCES transactions (id),
-    incoming_id uuid UNIQUE REFERENCES incoming_payments (id),
-    second_of uuid,
-    PRIMARY KEY (issuer, receipt)
+    written text NOT NULL,
+    transaction_id uuid REFERENCES transactions (id),
+    movement_id uuid REFERENCES movements (id),
+    PRIMARY KEY (account, direction, receipt),
+    CHECK (transaction_id IS NULL OR movement_id IS NULL)
 ); -- by key
+CREATE INDEX movement_receipts_of_movement ON movement_receipts (movement_id) WHERE movement_id IS NOT NULL;

@@ -16,6 +16,7 @@ from ussd_server.services.operations.book_check import money
 from ussd_server.services.operations.book_check.history import history_faults
 from ussd_server.services.operations.book_check.history_digests import past_faults
 from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults, rules_faults
+from ussd_server.services.operations.book_check.sums import OTHER_SUM, account_sums
 from ussd_server.services.reconciliation.days.proofs import day_faults
 from ussd_server.services.signatures import unsigned_rows
 from ussd_server.values import is_id, iso_milliseconds, new_id_floor
@@ -78,11 +79,13 @@ def _signed_part(noun: str, table: str, column: str = "id", rules: Mapping[str, 
 
 _SCHEMA = "schema"
 _CLOCK = "clock"
+_SUMS = "sums"
 _PARTS = {
     "clients": _Part("Client", "clients", rules=money.CLIENT_RULES),
     "accounts": _Part("Account", "ledger_accounts", rules=money.ACCOUNT_RULES),
     "transactions": _Part("Transaction", "transactions", rules=money.TRANSACTION_RULES, compare=history_faults),
-    "incoming_payments": _signed_part("Incoming payment", "incoming_payments", rules=money.INCOMING_RULES),
+    "movements": _Part("Movement", "movements", rules=money.MOVEMENT_RULES),
+    "movement_uses": _signed_part("The use of a movement", "movement_uses"),
     "api_keys": _signed_part("API key", "api_keys"),
     "bank_accounts": _signed_part("The bank account of client", "bank_accounts", "client_id"),
     "prefixes": _signed_part("The prefix of client", "payment_code_prefixes", "client_id"),
@@ -108,7 +111,7 @@ class Violation:
     """A broken rule: its part, the id, and what is wrong, as a phrase that follows the id.
 
     In the part `schema` the id is the name of a table, or `database` for what belongs to none; in the part `clock` it
-    is `service_clock`.
+    is `service_clock`, and in the part `sums` a provider or `bank`.
     """
 
     part: str
@@ -116,7 +119,9 @@ class Violation:
     rule: str
 
     def __str__(self) -> str:
-        noun = {_SCHEMA: "The schema of", _CLOCK: "The row of"}.get(self.part) or _PARTS[self.part].noun
+        noun = {_SCHEMA: "The schema of", _CLOCK: "The row of", _SUMS: "The account of"}.get(self.part) or _PARTS[
+            self.part
+        ].noun
         return f"{noun} {self.id} {self.rule}."
 
 
@@ -149,7 +154,7 @@ def check_ranges(
     """
     if mark is None:
         mark = f"{next(iter(_PARTS))}:{_FIRST}"
-        violations = (*_schema_violations(), *_clock_violations())
+        violations = (*_schema_violations(), *_clock_violations(), *_sum_violations())
         yield CheckedRange(_SCHEMA, 1, violations, mark)
     name, low = _read_mark(mark)
     now = now or database_now()
@@ -197,6 +202,14 @@ def _clock_violations() -> Iterator[Violation]:
         yield Violation(
             _CLOCK, "service_clock", "puts the service's time more than a day before or after the database's"
         )
+
+
+def _sum_violations() -> Iterator[Violation]:
+    """Accounts at a provider or the bank whose ledger is not the sum of the movements that transactions use."""
+    with dialect().snapshot():
+        for sums in account_sums():
+            if sums.ledger_cents != sums.used_cents:
+                yield Violation(_SUMS, sums.account, OTHER_SUM)
 
 
 def _bounds(part: _Part, low: str, batch: int, highest: str = _LAST) -> tuple[str, int]:

@@ -6,7 +6,7 @@ same bounds for columns that keep ids as text.
 
 from __future__ import annotations
 
-from ussd_server.services.gates.receipts import IS_GIVEN_BACK
+from ussd_server.services.gates.movements import IS_GIVEN_BACK
 
 CLIENT_RULES = {
     "has accounts that do not add up to zero": """
@@ -125,8 +125,8 @@ _RULES_OF_TRANSACTIONS = {
                         WHEN type = 'deposit' AND substr(reference, 1, 14) = 'bank/returned/' THEN 'bank'
                         WHEN type = 'deposit' THEN 'deposits'
                         ELSE account END
-                    AND NOT (debited.name = 'shortfall' AND moved.kind = 'move' AND late
-                        AND type IN ('disbursement', 'refund'))))""",
+                    AND NOT (debited.name = 'shortfall' AND moved.kind = 'move'
+                        AND (type = 'settlement' OR (late AND type IN ('disbursement', 'refund'))))))""",
     "has a status that contradicts its transfers": """
         WITH legs AS (
             SELECT transaction_id, purpose,
@@ -203,12 +203,12 @@ _RULES_OF_TRANSACTIONS = {
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND status NOT IN ('succeeded', 'reversed', 'failed') AND due_at IS NULL
             AND (review_opened_at IS NULL OR review_closed_at IS NOT NULL)""",
-    "came from a payer without a receipt of its own": """
+    "came from a payer without a movement of its own": """
         SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high AND origin = 'payer' AND NOT EXISTS (
-            SELECT 1 FROM incoming_payments AS came WHERE came.transaction_id = paid.id AND came.status = 'booked'
-                AND came.provider = paid.provider AND came.provider_transaction_id = paid.provider_transaction_id
-                AND came.amount_cents = paid.amount_cents)""",
-    # The claim of a payment that operators found to be other money under the same receipt has a space.
+            SELECT 1 FROM movement_uses AS used JOIN movements AS moved ON moved.id = used.movement_id
+            WHERE used.transaction_id = paid.id AND used.kind = 'payment' AND moved.account = paid.provider
+                AND moved.direction = 'in' AND moved.amount_cents = paid.amount_cents)""",
+    # A payment that operators found to be other money under the same receipt has a movement without a receipt.
     "has the receipt of another payment that was credited": """
         SELECT paid.id FROM transactions AS paid JOIN transactions AS other
             ON other.provider_transaction_id IN (paid.provider_transaction_id, paid.provider_receipt)
@@ -216,8 +216,8 @@ _RULES_OF_TRANSACTIONS = {
                 AND other.type = 'collection' AND other.id <> paid.id AND other.status IN ('succeeded', 'reversed')
                 AND coalesce(other.same_money_as, other.id) <> paid.id
         WHERE paid.id > :low AND paid.id <= :high AND paid.type = 'collection'
-            AND paid.status IN ('succeeded', 'reversed') AND NOT EXISTS (SELECT 1 FROM receipt_claims
-                WHERE transaction_id IN (paid.id, other.id) AND receipt <> replace(receipt, ' ', ''))""",
+            AND paid.status IN ('succeeded', 'reversed') AND NOT EXISTS (SELECT 1 FROM movements
+                WHERE transaction_id IN (paid.id, other.id) AND receipt IS NULL)""",
     "has a receipt of which operators must say whether it is one payment or two": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high AND contested_id IS NOT NULL
             AND review_opened_at IS NOT NULL AND review_closed_at IS NULL
@@ -239,19 +239,26 @@ TRANSACTION_RULES = {
     rule: query.replace("{is_given_back}", IS_GIVEN_BACK) for rule, query in _RULES_OF_TRANSACTIONS.items()
 }
 
-INCOMING_RULES = {
-    "is booked without the payment of its receipt, or has one and is not booked": """
-        SELECT came.id FROM incoming_payments AS came LEFT JOIN transactions AS booked
-            ON booked.id = came.transaction_id AND booked.type = 'collection'
-                AND booked.status IN ('succeeded', 'reversed') AND booked.provider = came.provider
-                AND booked.amount_cents = came.amount_cents
-                AND (booked.provider_transaction_id = came.provider_transaction_id OR EXISTS (
-                    SELECT 1 FROM receipt_claims AS claim WHERE claim.incoming_id = came.id
-                        AND coalesce(claim.transaction_id, claim.second_of) IN (booked.id, booked.same_money_as)))
-        WHERE came.id > :low AND came.id <= :high AND (came.status = 'booked') <> (booked.id IS NOT NULL)""",
-    "was returned without a decision of two operators": """
-        SELECT id FROM incoming_payments WHERE id > :low AND id <= :high
-            AND status = 'returned' AND (decided_by IS NULL OR reason IS NULL)""",
+MOVEMENT_RULES = {
+    "has another use than was written last": """
+        SELECT id FROM movements AS moved LEFT JOIN (
+            SELECT movement_id, kind, used.transaction_id AS user_id,
+                row_number() OVER (PARTITION BY movement_id ORDER BY used.number DESC) AS place
+            FROM movement_uses AS used WHERE movement_id > :low AND movement_id <= :high
+        ) AS last ON last.movement_id = moved.id AND place = 1
+        WHERE id > :low AND id <= :high
+            AND (coalesce(use_kind, 'release') <> coalesce(kind, 'release')
+                OR (transaction_id IS NULL) <> (user_id IS NULL OR kind = 'release') OR transaction_id <> user_id)""",
+    "is used by a payment that did not move its money": """
+        SELECT moved.id FROM movements AS moved LEFT JOIN transactions AS paid
+            ON paid.id = moved.transaction_id AND paid.amount_cents = moved.amount_cents
+                AND paid.status IN ('succeeded', 'reversed')
+                AND CASE paid.type WHEN 'settlement' THEN 'bank' ELSE paid.provider END = moved.account
+                AND (paid.type = 'collection') = (moved.direction = 'in')
+        WHERE moved.id > :low AND moved.id <= :high AND moved.transaction_id IS NOT NULL AND paid.id IS NULL""",
+    "was ended without a decision of two operators": """
+        SELECT movement_id FROM movement_uses WHERE movement_id > :low AND movement_id <= :high
+            AND kind IN ('returned', 'own') AND (decided_by IS NULL OR reason IS NULL)""",
 }
 
 KEY_RULES = {
@@ -277,8 +284,8 @@ NAME_RULES = {
         for what, columns, condition in names
     }
     for table, names in {
-        "incoming_payments": [("the receipt", "provider, provider_transaction_id", "true")],
         "ledger_accounts": [("the name", "client_id, name", "true")],
+        "movements": [("the transaction", "transaction_id", "transaction_id IS NOT NULL")],
         "payouts": [("the reference", "client_id, reference", "replaced_by IS NULL AND revoked_at IS NULL")],
         "transactions": [
             ("the reference", "client_id, reference, (type = 'deposit')", "true"),

@@ -13,10 +13,10 @@ import orjson
 from peewee import JOIN, chunked, fn
 
 from ussd_server.models.clients import Client
-from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.movements import Movement
 from ussd_server.models.statements import ClosedDay, DifferenceInStatement, StatementDifference
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.gates.receipts import is_given_back
+from ussd_server.services.gates.movements import is_given_back
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.reconciliation.days.lines import DayLine, lines_of
 from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT
@@ -286,18 +286,16 @@ def ended_within(provider: str, begin: datetime, end: datetime, moment: datetime
 def _paid_at(provider: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, datetime]:
     """When payers paid what was booked on a day, by transaction: as the till said, else by the statement's line."""
     rows: Any = (
-        IncomingPayment.select(
-            IncomingPayment.transaction_id, IncomingPayment.paid_at, fn.MIN(DifferenceInStatement.at)
-        )
-        .join(Transaction, on=(Transaction.id == IncomingPayment.transaction_id))
+        Movement.select(Movement.transaction_id, Movement.at, fn.MIN(DifferenceInStatement.at))
+        .join(Transaction, on=(Transaction.id == Movement.transaction_id))
         .join_from(
-            IncomingPayment,
+            Movement,
             DifferenceInStatement,
             JOIN.LEFT_OUTER,
-            on=(DifferenceInStatement.difference_id == IncomingPayment.difference_id),
+            on=(DifferenceInStatement.difference_id == Movement.difference_id),
         )
         .where(ended_within(provider, begin, end, closed_at), Transaction.origin == Origin.PAYER)
-        .group_by(IncomingPayment.transaction_id, IncomingPayment.paid_at)
+        .group_by(Movement.transaction_id, Movement.at)
         .tuples()
     )
     return {name: paid or date_of_line for name, paid, date_of_line in rows if paid or date_of_line}

@@ -1,0 +1,148 @@
+"""`movements` and `payment-codes`: money that moved outside, and the codes that payers pay with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import click
+
+from ussd_server.cli import services
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
+from ussd_server.cli.names import client_named, two_people
+from ussd_server.context import operator_context
+from ussd_server.services.incoming.messages import SetPrefix
+from ussd_server.services.movements.messages import (
+    AssignMovement,
+    EndMovement,
+    ListMovements,
+    MovementUseView,
+    MovementView,
+    SameMovement,
+)
+from ussd_server.values import iso_milliseconds, written_amount
+
+_PAGE = 100
+_id = click.argument("movement_id", metavar="ID")
+_reason = click.option("--reason", required=True, help="Why; the audit trail keeps it.")
+
+
+@group()
+def movements() -> None:
+    """Money that moved at a provider or the bank, and what it is used for.
+
+    \b
+    ussd-server movements list --held
+    ussd-server movements assign ID SCH1042 --by 'Mary Akello' --and 'John Okot'
+    """
+
+
+@movements.command(name="list", example="--held")
+@click.option("--held", "is_held", is_flag=True, help="Only what has no use.")
+@click.option("--provider", metavar="PROVIDER", help="Only what moved there; `bank` for the bank.")
+@click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="Only what moved on this day in Kampala.")
+@click.option("--all", "shows_all", is_flag=True, help="Show every movement, not only the newest 100.")
+def list_(is_held: bool, provider: str | None, day: datetime | None, shows_all: bool) -> None:
+    """Show movements, newest first, each with up to three codes that its payer may have meant."""
+    wanted = ListMovements(is_held=is_held, provider=provider, day=day.date() if day else None, limit=_PAGE)
+    page = services().movements.list(wanted, operator_context())
+    listed = list(page.items)
+    while page.next_cursor and shows_all:
+        page = services().movements.list(replace(wanted, cursor=page.next_cursor), operator_context())
+        listed += page.items
+    lines = [_line(each) for each in listed]
+    if page.next_cursor:
+        lines.append("There are more; --all shows them.")
+    show_lines(listed, lines, "No movement is held." if is_held else "There is no movement.")
+
+
+@movements.command(name="show", example=EXAMPLE_ID)
+@_id
+def show_(movement_id: str) -> None:
+    """Show a movement: who told of it and when, and what it was used for."""
+    told = services().movements.show(movement_id, operator_context())
+    lines = [_line(told.movement)]
+    lines += [f"{iso_milliseconds(each.at)}  told by {each.way}" for each in told.movement.told]
+    lines += [f"{iso_milliseconds(each.at)}  {_sentence_of_use(each)}" for each in told.history]
+    show(told, "\n".join(lines))
+
+
+@movements.command(example=f"{EXAMPLE_ID} SCH1042 --by Ann --and Bob")
+@_id
+@click.argument("code")
+@two_people()
+def assign(movement_id: str, code: str, by: str, second: str) -> None:
+    """Book a held movement under CODE, whatever amount and time the code says. Two people must agree."""
+    movement = services().movement_uses.assign(AssignMovement(movement_id, code, by, second), operator_context())
+    assert movement.use is not None
+    show(movement, f"{written_amount(movement.amount_cents)} is booked as {movement.use.transaction_id}.")
+
+
+@movements.command(example=f"{EXAMPLE_ID} {EXAMPLE_ID} --by Ann --and Bob")
+@_id
+@click.argument("other", required=False)
+@two_people()
+def same(movement_id: str, other: str | None, by: str, second: str) -> None:
+    """Let a held movement be the same money as OTHER. Two people must agree that both are one.
+
+    OTHER is a movement, or a payment of ours that succeeded without a receipt; without it, the one that the list names
+    beside the movement. Nothing is booked: the money was credited then.
+    """
+    request = SameMovement(movement_id, by, second, other)
+    movement = services().movement_uses.take_as_same(request, operator_context())
+    first = movement.same_as or (movement.use and movement.use.transaction_id)
+    show(movement, f"Movement {movement.movement_id} is the same money as {first}.")
+
+
+@movements.command(name="return", example=f"{EXAMPLE_ID} --reason 'The payer asked for it' --by Ann --and Bob")
+@_id
+@_reason
+@two_people()
+def return_(movement_id: str, reason: str, by: str, second: str) -> None:
+    """Mark a held movement for return. Give it back at the provider; this service sends nothing."""
+    request = EndMovement(movement_id, reason, by, second)
+    movement = services().movement_uses.mark_returned(request, operator_context())
+    show(movement, f"{written_amount(movement.amount_cents)} is marked for return.")
+
+
+@movements.command(example=f"{EXAMPLE_ID} --reason 'The float was filled up' --by Ann --and Bob")
+@_id
+@_reason
+@two_people()
+def own(movement_id: str, reason: str, by: str, second: str) -> None:
+    """Call a held movement the operator's own: the float filled up or drawn, or charges. Two people must agree."""
+    movement = services().movement_uses.take_as_own(EndMovement(movement_id, reason, by, second), operator_context())
+    show(movement, f"{written_amount(movement.amount_cents)} is the operator's own.")
+
+
+def _line(each: MovementView) -> str:
+    typed = f"code {each.code!r}" if each.code is not None else "no code"
+    suggested = f"  perhaps {', '.join(each.suggestions)}" if each.suggestions else ""
+    side = "from" if each.direction == "in" else "to"
+    state = _sentence_of_use(each.use) if each.use else each.held_because
+    return (
+        f"{each.movement_id}  {iso_milliseconds(each.created_at)}  {each.provider} {', '.join(each.receipts)}  "
+        f"{written_amount(each.amount_cents)} {side} {each.phone_number or 'an unknown number'}, {typed}: "
+        f"{state}{suggested}"
+    )
+
+
+def _sentence_of_use(use: MovementUseView) -> str:
+    transaction = f" {use.transaction_id}" if use.transaction_id else ""
+    by = f", {use.by} and {use.and_}" if use.by else ""
+    return f"{use.kind}{transaction}{by}" + (f": {use.reason}" if use.reason else "")
+
+
+@group()
+def payment_codes() -> None:
+    """Payment codes, which payers type as the reason of a payment."""
+
+
+@payment_codes.command(example="acme SCH")
+@click.argument("client")
+@click.argument("letters")
+def prefix(client: str, letters: str) -> None:
+    """Give CLIENT (name or id) the 2 to 6 LETTERS with which its payment codes begin; none begins another's."""
+    request = SetPrefix(client_named(client).client_id, letters)
+    given = services().payment_codes.set_prefix(request, operator_context())
+    show(given, f"The payment codes of {given.client} begin with {given.prefix}.")

@@ -1,0 +1,97 @@
+"""Unexplained money: movements that have no use yet. Two operators end each."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from flask import Response, render_template, request
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
+from ussd_server.console.links import link_to
+from ussd_server.console.pages.service.proposals import proposal_about, propose
+from ussd_server.console.tables import PROVIDER, Column, DataTable, pages, show_table
+from ussd_server.context import RequestContext
+from ussd_server.services.movements.messages import HoldDifference, ListMovements
+from ussd_server.status import Code, ServiceError
+
+_COLUMNS = (
+    Column("created_at", "Told", "moment", link=lambda each: link_to("movement", each.movement_id)),
+    PROVIDER,
+    Column("direction", "Direction", "status"),
+    Column("receipts", "Receipt", "reference", value=lambda each: ", ".join(each.receipts)),
+    Column("amount", "Amount", "money"),
+    Column("phone_number", "Number", "code", missing="unknown"),
+    Column("name", "Name", where="files"),
+    Column("code", "Typed", missing="nothing"),
+    Column("held_because", "Why", "sentence"),
+    Column("suggestions", "Perhaps", value=lambda each: ", ".join(each.suggestions), missing="no suggestion"),
+    Column("movement_id", "Id", "id", where="files"),
+)
+
+
+@console.page("GET", "/operator/movements", who="operator")
+def list_movements(context: RequestContext) -> Response:
+    wanted = ListMovements(cursor=request.args.get("cursor"), is_held=True)
+    page = pages(services().movements.list, wanted, context)
+    table = DataTable(
+        "Money without a use, newest first",
+        _COLUMNS,
+        page,
+        empty_title="All money is explained",
+        empty_text="Money that moved and that no payment, code or operator explains appears here.",
+    )
+    return show_table("console/movements/list.html", table, attention_count=len(page.items))
+
+
+@console.page("GET", "/operator/movements/<movement_id>", who="operator", shows="movement")
+def show_movement(context: RequestContext, movement_id: str) -> str:
+    return _page(movement_id, context)
+
+
+@console.page("POST", "/operator/movements/<movement_id>/assign", who="operator")
+def propose_assignment(context: RequestContext, movement_id: str) -> Any:
+    code = request.form.get("code", "").strip()
+    with _shown_again(movement_id, context):
+        return propose("movement.assign", movement_id, context, f"The payer meant {code}"[:200], code=code)
+
+
+@console.page("POST", "/operator/movements/<movement_id>/return", who="operator")
+def propose_return(context: RequestContext, movement_id: str) -> Any:
+    with _shown_again(movement_id, context):
+        return propose("movement.return", movement_id, context)
+
+
+@console.page("POST", "/operator/movements/<movement_id>/own", who="operator")
+def propose_own(context: RequestContext, movement_id: str) -> Any:
+    with _shown_again(movement_id, context):
+        return propose("movement.own", movement_id, context)
+
+
+@console.page("POST", "/operator/differences/<difference_id>/hold", who="operator")
+def hold_difference(context: RequestContext, difference_id: str) -> Any:
+    """Hold a statement's credit that no transaction of ours matches."""
+    movement = services().movement_uses.hold(HoldDifference(difference_id, context.caller.operator or ""), context)
+    return done(
+        "The money is held. Assign it to a code, or mark it for return.",
+        "show_movement",
+        movement_id=movement.movement_id,
+    )
+
+
+def _shown_again(movement_id: str, context: RequestContext) -> AbstractContextManager[None]:
+    return shown_again(lambda error: _page(movement_id, context, error), Code.NOT_FOUND)
+
+
+def _page(movement_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
+    told = services().movements.show(movement_id, context)
+    is_proposed = proposal_about(movement_id, context) is not None
+    return render_template(
+        "console/movements/movement.html",
+        movement=told.movement,
+        history=told.history,
+        error=error,
+        is_proposed=is_proposed,
+    )

@@ -1,0 +1,1 @@
+"""Movements: money that moved outside, what it is used for, and how two operators end what is unexplained."""

@@ -1,0 +1,134 @@
+"""Messages of movements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Annotated
+
+from ussd_server.services.gates.messages import UseKind, WayIn
+from ussd_server.wire import Cents, ListPage
+
+
+@dataclass(frozen=True, slots=True)
+class ListMovements(ListPage):
+    """`is_held`: only those without a use. `day` is the day in Kampala on which they moved; None sets no bound."""
+
+    is_held: bool = False
+    provider: str | None = None
+    day: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    way: Annotated[WayIn, "The way in which it was told."]
+    at: Annotated[datetime, "When it was told in this way first."]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What may be the same money: a movement, or a transaction that is its own movement."""
+
+    movement_id: str | None
+    transaction_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MovementUseView:
+    kind: Annotated[UseKind, "What it is used for."]
+    transaction_id: Annotated[str | None, "The transaction that uses it; null for none."]
+    by: Annotated[str | None, "The operator who decided; null where the service did."]
+    and_: Annotated[str | None, "The second operator; null where the service decided."]
+    reason: Annotated[str | None, "Why; null for none."]
+    at: Annotated[datetime, "Since when."]
+
+
+@dataclass(frozen=True, slots=True)
+class MovementView:
+    """A movement as operators see it. `suggestions` are up to three payment codes that its payer probably meant."""
+
+    movement_id: Annotated[str, "The movement."]
+    provider: Annotated[str, "The account at which it moved: a provider, or `bank`."]
+    direction: Annotated[str, "`in` or `out`."]
+    amount_cents: Annotated[Cents, "Shillings."]
+    at: Annotated[datetime | None, "When it moved; null where nobody said so."]
+    phone_number: Annotated[str | None, "The other side's number; null where it is not known."]
+    name: Annotated[str | None, "The other side's name, where the provider said it."]
+    code: Annotated[str | None, "What a payer typed; null for nothing."]
+    receipts: Annotated[tuple[str, ...], "Its receipts, as they were written first."]
+    told: Annotated[tuple[Telling, ...], "Who told of it, the first first."]
+    other_amount_cents: Annotated[Cents | None, "Another amount that it was told with; null for none."]
+    held_because: Annotated[str | None, "Why it has no use; null where it has one."]
+    waits_for: Annotated[str | None, "Our payment that decides about it once it is final; null for none."]
+    beside: Annotated[tuple[Beside, ...], "What may be the same money."]
+    suggestions: Annotated[tuple[str, ...], "Up to three codes that the payer may have meant."]
+    use: Annotated[MovementUseView | None, "What it is used for; null while it is held."]
+    same_as: Annotated[str | None, "The movement that it proved to be; null for none."]
+    created_at: Annotated[datetime, "When it was told here first."]
+
+
+@dataclass(frozen=True, slots=True)
+class MovementHistory:
+    """A movement with all of its uses and releases, the oldest first."""
+
+    movement: MovementView
+    history: tuple[MovementUseView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLikeOwn:
+    """A held movement as a client sees it whose codes it resembles: not the payer, because it may be another client's.
+
+    `meant` are the client's codes that differ by one slip.
+    """
+
+    provider: str
+    receipt: str
+    amount_cents: int
+    code: str
+    created_at: datetime
+    meant: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignMovement:
+    """Request of two operators to book a held movement under a payment code."""
+
+    movement_id: str
+    code: str
+    by: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class SameMovement:
+    """Request of two operators who say that a held movement is money that is known already.
+
+    `other_id` is the other movement, or the payment of ours that is its own; None for the one payment beside it.
+    """
+
+    movement_id: str
+    by: str
+    second: str
+    other_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndMovement:
+    """Request of two operators to mark a held movement for return, or as the operator's own.
+
+    `reason` has 1 to 200 characters.
+    """
+
+    movement_id: str
+    reason: str
+    by: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldDifference:
+    """Request to hold a statement's credit that no transaction of ours matches; `by` is the name of the operator."""
+
+    difference_id: str
+    by: str = "operator"

@@ -1,0 +1,142 @@
+"""Movements that are told otherwise than by our own payments: listed, shown and counted, for operators."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import for_update
+from ussd_server.models.incoming import PaymentCode
+from ussd_server.models.movements import Movement, MovementReceipt, MovementUse, is_held
+from ussd_server.services.gates.messages import UseKind, WayIn
+from ussd_server.services.incoming.codes import canonical, prefix_of
+from ussd_server.services.incoming.suggestions import similar_codes, with_one_slip
+from ussd_server.services.movements.messages import (
+    Beside,
+    HeldLikeOwn,
+    ListMovements,
+    MovementHistory,
+    MovementUseView,
+    MovementView,
+    Telling,
+)
+from ussd_server.services.pages import count_rows, find_by_id, page_of
+from ussd_server.services.runtime import Runtime
+from ussd_server.values import bounds_of_day, comparable_receipt
+from ussd_server.wire import Page, view_of_row
+
+_MOST_COMPARED = 500
+
+
+class MovementService:
+    """Lists and shows movements, for operators; and to a client those that resemble its payment codes."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
+
+    def list(self, request: ListMovements, context: RequestContext) -> Page[MovementView]:
+        """A page of movements, newest first. INVALID_REQUEST for a cursor of another list."""
+        context.require_operator()
+        rows = Movement.select().where(Movement.same_as.is_null())
+        if request.is_held:
+            rows = rows.where(is_held())
+        if request.provider is not None:
+            rows = rows.where(Movement.account == request.provider)
+        if request.day is not None:
+            begin, end = bounds_of_day(request.day)
+            rows = rows.where(Movement.at >= begin, Movement.at < end)
+        return page_of(rows, Movement, request, self._tokens, views_of_movements)
+
+    def list_alike(self, context: RequestContext) -> tuple[HeldLikeOwn, ...]:
+        """The newest held movements whose code begins with the client's prefix, or is a slip from a code of theirs."""
+        context.require("collection:read")
+        prefix = prefix_of(context.client_id)
+        if prefix is None:
+            return ()
+        beginnings = (prefix, *with_one_slip(prefix))
+        held = Movement.select().where(is_held(), Movement.code.is_null(False))
+        views = []
+        for row in held.order_by(Movement.id.desc()).limit(_MOST_COMPARED):
+            typed = canonical(row.code or "")
+            if not typed.startswith(beginnings):
+                continue
+            own = PaymentCode.client_id == context.client_id
+            meant = tuple(each.code for each in similar_codes(typed, row.amount_cents, own))
+            if meant or typed.startswith(prefix):
+                views.append(view_of_row(HeldLikeOwn, row, provider=row.account, meant=meant))
+        return tuple(views)
+
+    def count_held(self, context: RequestContext) -> int:
+        """How many movements are held, 10,000 at most."""
+        context.require_operator()
+        return count_rows(Movement.select().where(is_held()))
+
+    def show(self, movement_id: str, context: RequestContext) -> MovementHistory:
+        """One movement, with its uses. NOT_FOUND."""
+        context.require_operator()
+        row = find_movement(movement_id)
+        uses = MovementUse.select().where(MovementUse.movement_id == row.id).order_by(MovementUse.number)
+        return MovementHistory(view_of_movement(row), tuple(map(_use_view, uses)))
+
+    def find(self, provider: str, receipt: str, context: RequestContext) -> MovementView | None:
+        """The movement with a receipt; None where there is none, or a payment of ours is it."""
+        context.require_operator()
+        found = MovementReceipt.get_or_none(
+            MovementReceipt.account == provider,
+            MovementReceipt.receipt == comparable_receipt(receipt),
+            MovementReceipt.movement_id.is_null(False),
+        )
+        return None if found is None else view_of_movement(find_movement(found.movement_id))
+
+
+def find_movement(movement_id: str, *, locked: bool = False) -> Movement:
+    """A movement. Raises NOT_FOUND."""
+    rows = Movement.select()
+    return find_by_id(for_update(rows) if locked else rows, Movement, movement_id, "Movement")
+
+
+def view_of_movement(row: Movement) -> MovementView:
+    """A movement as operators see it."""
+    (view,) = views_of_movements([row])
+    return view
+
+
+def views_of_movements(rows: Iterable[Movement]) -> Sequence[MovementView]:
+    """Movements as operators see them: two queries for all."""
+    movements = list(rows)
+    ids = [row.id for row in movements]
+    receipts: dict[str, list[str]] = defaultdict(list)
+    for each in MovementReceipt.select().where(MovementReceipt.movement_id.in_(ids)):
+        receipts[each.movement_id].append(each.written)
+    used = [row.id for row in movements if row.use_kind is not None]
+    uses = {
+        use.movement_id: use
+        for use in MovementUse.select().where(MovementUse.movement_id.in_(used)).order_by(MovementUse.number)
+    }
+    return [
+        view_of_row(
+            MovementView,
+            row,
+            movement_id=row.id,
+            provider=row.account,
+            receipts=tuple(receipts[row.id]),
+            told=tuple(Telling(WayIn(each["way"]), datetime.fromisoformat(each["at"])) for each in row.told),
+            beside=tuple(Beside(each.get("movement_id"), each.get("transaction_id")) for each in row.beside),
+            suggestions=_suggestions(row),
+            use=_use_view(uses[row.id]) if row.id in uses else None,
+        )
+        for row in movements
+    ]
+
+
+def _suggestions(row: Movement) -> tuple[str, ...]:
+    if row.use_kind is not None or row.same_as is not None:
+        return ()
+    return tuple(code.code for code in similar_codes(canonical(row.code or ""), row.amount_cents))
+
+
+def _use_view(use: MovementUse) -> MovementUseView:
+    by, second, *_ = *(use.decided_by or "").split(", "), None, None
+    return MovementUseView(UseKind(use.kind), use.transaction_id, by or None, second, use.reason, use.created_at)
