@@ -279,6 +279,7 @@ def test_payouts(send: Callable[..., float]) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_no_stretch_without_a_pause_is_long(send: Callable[..., float], monkeypatch: pytest.MonkeyPatch) -> None:
     stretches = Stretches(monkeypatch)
     bodies = [

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -210,7 +211,7 @@ class Fleet:
         # Last uses of keys are written by a thread, which no scheduler switches.
         services.runtime.last_uses.note = lambda key_id, address: None  # type: ignore[method-assign]
         # Limits are counted by Redis, which this world does not have.
-        services.gateways._quota.take = lambda channel_id: True  # type: ignore[method-assign]
+        services.gateways._limiter = SimpleNamespace(hit=lambda *_: SimpleNamespace(accepted=True))  # type: ignore[assignment]
         return services
 
     def start_worker(self, place: int, after: float = 0.0) -> None:
