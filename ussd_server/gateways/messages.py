@@ -186,7 +186,7 @@ class Gateway(ABC):
 
     def read_event(self, request: GatewayRequest) -> SessionEnd:
         """Parse a report on an ended session; raises UnreadableError as `read` does. The reply is an empty 200."""
-        raise NotImplementedError
+        raise UnreadableError(f"{self.name} reports no ended sessions")
 
     @abstractmethod
     def request_of(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:

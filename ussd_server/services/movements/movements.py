@@ -104,7 +104,7 @@ def view_of_movement(row: Movement) -> MovementView:
 
 
 def views_of_movements(rows: Iterable[Movement]) -> Sequence[MovementView]:
-    """Movements as operators see them: two queries for all."""
+    """Movements as operators see them: two queries for all, and one for the suggestions of each held one."""
     movements = list(rows)
     ids = [row.id for row in movements]
     receipts: dict[str, list[str]] = defaultdict(list)
