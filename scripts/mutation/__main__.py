@@ -27,6 +27,7 @@ _THEN = [
 _RECEIPTS = [
     f"tests/gates/test_{each}.py" for each in ("same_money", "written_receipts", "contests", "receipts", "closed_days")
 ]
+_MOVEMENTS = [f"{_SERVICES}/gates/{each}.py" for each in ("movements", "receipts", "uses", "likeness", "given_back")]
 # By what is mutated: the tests that have to notice it.
 TARGETS = {
     "accounts": (
@@ -47,7 +48,7 @@ TARGETS = {
         ["tests/services/bank", "tests/gates/test_proposals.py", "tests/services/mail/test_notices.py"],
     ),
     "incoming": (
-        [f"{_SERVICES}/incoming", f"{_SERVICES}/movements", f"{_SERVICES}/gates/movements.py"],
+        [f"{_SERVICES}/incoming", f"{_SERVICES}/movements", *_MOVEMENTS],
         ["tests/services/incoming", "tests/services/bank/test_settlement_locks.py", *_RECEIPTS],
     ),
     "payouts": (

@@ -25,7 +25,7 @@ from ussd_server.services.bank.messages import (
     StateBankAccount,
 )
 from ussd_server.services.bank.settlement_rows import locked_settlement
-from ussd_server.services.gates.movements import BANK, money_of
+from ussd_server.services.gates.receipts import BANK, money_of
 from ussd_server.status import ServiceError
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)

@@ -20,7 +20,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.movements import IN
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.gates.movements import money_of
+from ussd_server.services.gates.receipts import money_of
 from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment, RecoveredPayment
 from ussd_server.services.transactions.messages import CreateRefund, ListTransactions, TransactionType
 from ussd_server.settings import Settings

@@ -49,7 +49,8 @@ from ussd_server.services.bank.settlement_rows import (
     settlement_of,
 )
 from ussd_server.services.gates.messages import WayIn, WayOut
-from ussd_server.services.gates.movements import BANK, lock_receipts, recovering
+from ussd_server.services.gates.movements import recovering
+from ussd_server.services.gates.receipts import BANK, lock_receipts
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime

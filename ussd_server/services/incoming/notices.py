@@ -14,8 +14,9 @@ from ussd_server.models.movements import IN, Movement
 from ussd_server.models.statements import ClosedDay
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import is_signed
+from ussd_server.services.gates.likeness import named_by, payments_like
 from ussd_server.services.gates.messages import WayIn
-from ussd_server.services.gates.movements import Told, find_or_make, named_by, payments_like
+from ussd_server.services.gates.movements import Told, find_or_make
 from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.messages import (
     CheckPayment,

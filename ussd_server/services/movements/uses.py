@@ -8,17 +8,11 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.incoming import PaymentCode
 from ussd_server.models.movements import IN, Movement, MovementUse
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind, WayIn
-from ussd_server.services.gates.movements import (
-    Told,
-    decide_again,
-    find_or_make,
-    merge,
-    money_of,
-    named_by,
-    take_movement,
-    use,
-)
+from ussd_server.services.gates.movements import Told, decide_again, find_or_make, take_movement
+from ussd_server.services.gates.receipts import money_of
+from ussd_server.services.gates.uses import merge, use
 from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.messages import PaymentCodeView
 from ussd_server.services.movements.messages import (

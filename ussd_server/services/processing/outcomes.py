@@ -9,8 +9,9 @@ from ussd_server.database.tables import lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts import ledger
+from ussd_server.services.gates.given_back import give_back
 from ussd_server.services.gates.messages import WayIn
-from ussd_server.services.gates.movements import UseOutcome, UseResult, give_back, has_contest, use_for
+from ussd_server.services.gates.movements import UseOutcome, UseResult, has_contest, use_for
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType

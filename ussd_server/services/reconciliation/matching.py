@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ussd_server.models.movements import Movement, users_of_receipts
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
-from ussd_server.services.gates.movements import counts_elsewhere
+from ussd_server.services.gates.given_back import counts_elsewhere
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionType

@@ -15,7 +15,8 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import MONEY_OUT, WayOut
-from ussd_server.services.gates.movements import lock_receipts, recovering
+from ussd_server.services.gates.movements import recovering
+from ussd_server.services.gates.receipts import lock_receipts
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.processing.outcomes import reverse_when_refunded
 from ussd_server.services.reconciliation.cell_values import phone_number_in

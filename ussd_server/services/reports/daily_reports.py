@@ -15,7 +15,7 @@ from ussd_server.models.clients import Client
 from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.gates.movements import IS_GIVEN_BACK
+from ussd_server.services.gates.given_back import IS_GIVEN_BACK
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, PeriodReport, PeriodRow, ReportRow
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionStatus

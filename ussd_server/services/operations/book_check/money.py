@@ -6,7 +6,7 @@ same bounds for columns that keep ids as text.
 
 from __future__ import annotations
 
-from ussd_server.services.gates.movements import IS_GIVEN_BACK
+from ussd_server.services.gates.given_back import IS_GIVEN_BACK
 
 CLIENT_RULES = {
     "has accounts that do not add up to zero": """

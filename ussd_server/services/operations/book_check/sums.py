@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ussd_server.database.unit_of_work import run_query
-from ussd_server.services.gates.movements import IS_GIVEN_BACK
+from ussd_server.services.gates.given_back import IS_GIVEN_BACK
 from ussd_server.wire import Cents
 
 OTHER_SUM = "has another sum in the ledger than its movements"

@@ -16,7 +16,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.movements import Movement
 from ussd_server.models.statements import ClosedDay, DifferenceInStatement, StatementDifference
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.gates.movements import is_given_back
+from ussd_server.services.gates.given_back import is_given_back
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.reconciliation.days.lines import DayLine, lines_of
 from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT

@@ -1,0 +1,104 @@
+"""Money that may be the same, where no receipt says so: of one amount and number, at about one time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from peewee import fn
+
+from ussd_server.models.clients import Client
+from ussd_server.models.movements import Movement
+from ussd_server.models.transactions import Transaction
+from ussd_server.providers.registry import PACKAGES
+from ussd_server.services.gates.receipts import direction_of, types_of
+from ussd_server.services.transactions.messages import UNFINISHED, Origin, TransactionStatus
+
+# Providers tell us of money at another moment than it moved, and we learn of a success later than it was.
+_NEAR = timedelta(hours=48)
+_MOST_BESIDE = 5
+WITH_TWO_RECEIPTS = {package.name for package in PACKAGES if package.gives_two_receipts}
+
+
+def payments_like(movement: Movement) -> list[Transaction]:
+    """Our payments whose money a movement without a use may be, five at most, the unfinished ones first.
+
+    An unfinished one has its number and amount. One that succeeded without a receipt has its amount and no other
+    number, and it may have moved from 48 hours before it was sent until 48 hours after its success was known. Where a
+    payment has two receipts, one that succeeded with a single one is such a payment, too, of the same number.
+    """
+    told_at = movement.at
+    types = types_of(movement.direction)
+    same = (Transaction.provider == movement.account) & (Transaction.amount_cents == movement.amount_cents)
+    same &= Transaction.type.in_(types)
+    has_succeeded = Transaction.status == TransactionStatus.SUCCEEDED
+    if told_at is not None:
+        sent_at = fn.COALESCE(Transaction.asked_at, Transaction.created_at)
+        has_succeeded &= (sent_at <= told_at + _NEAR) & (Transaction.completed_at >= told_at - _NEAR)
+    used = Movement.select(Movement.transaction_id).where(Movement.transaction_id == Transaction.id)
+    has_succeeded &= ~fn.EXISTS(used)
+    by_number: list[Transaction] = []
+    if movement.phone_number is not None:
+        may_be = Transaction.status.in_(UNFINISHED)
+        if movement.account in WITH_TWO_RECEIPTS:
+            may_be |= has_succeeded & Transaction.provider_receipt.is_null()
+        rows = Transaction.select().where(
+            # By client, because the index of phone numbers begins with it.
+            Transaction.client_id.in_(Client.select(Client.id)),
+            Transaction.phone_number == movement.phone_number,
+            may_be,
+            same,
+        )
+        by_number = list(rows.order_by(Transaction.id).limit(_MOST_BESIDE))
+    without_receipt = Transaction.select().where(
+        same,
+        has_succeeded,
+        Transaction.provider_transaction_id.is_null(),
+        _is_or_lacks(Transaction.phone_number, movement.phone_number),
+        Transaction.id.not_in([row.id for row in by_number]),
+    )
+    by_amount = list(without_receipt.order_by(Transaction.id).limit(_MOST_BESIDE))
+    return sorted([*by_number, *by_amount], key=lambda row: row.status not in UNFINISHED)[:_MOST_BESIDE]
+
+
+def payers_payment_like(row: Transaction, now: datetime) -> Transaction | None:
+    """The first payer's payment whose money a success without a receipt may be."""
+    sent_at = row.asked_at or row.created_at
+    payment: Transaction | None = (
+        Transaction.select()
+        .join(Movement, on=(Movement.transaction_id == Transaction.id))
+        .where(
+            Movement.account == row.provider,
+            Movement.direction == direction_of(row),
+            Movement.amount_cents == row.amount_cents,
+            _is_or_lacks(Movement.phone_number, row.phone_number),
+            Movement.at.is_null() | ((Movement.at >= sent_at - _NEAR) & (Movement.at <= now + _NEAR)),
+            Transaction.origin == Origin.PAYER,
+            Transaction.status == TransactionStatus.SUCCEEDED,
+            Transaction.same_money_as.is_null(),
+        )
+        .order_by(Transaction.id)
+        .first()
+    )
+    return payment
+
+
+def named_by(movement: Movement) -> Transaction | None:
+    """Our payment that its provider named with the receipt of a movement which it does not use; None without."""
+    payment: Transaction | None = (
+        Transaction.select()
+        .where(
+            Transaction.provider_transaction_id == movement.receipt,
+            Transaction.provider == movement.account,
+            Transaction.type.in_(types_of(movement.direction)),
+            Transaction.origin != Origin.PAYER,
+        )
+        .order_by(Transaction.id)
+        .first()
+    )
+    return payment
+
+
+def _is_or_lacks(column: Any, number: str | None) -> Any:
+    """The condition that a number is not known to be another one."""
+    return column.is_null() | (column == number) if number is not None else True

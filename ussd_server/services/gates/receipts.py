@@ -1,0 +1,133 @@
+"""Receipts: each is one row, locked in one order, that leads to the money it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import NamedTuple
+
+from ussd_server.database.tables import CompiledQuery, find_row, lock_row, param
+from ussd_server.database.unit_of_work import advisory_lock, for_update
+from ussd_server.models.movements import IN, OUT, Movement, MovementReceipt
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.transactions.messages import TransactionType
+from ussd_server.values import comparable_receipt
+
+BANK = "bank"
+"""The account of the bank's movements."""
+DIRECTIONS = {
+    TransactionType.COLLECTION: IN,
+    TransactionType.DISBURSEMENT: OUT,
+    TransactionType.REFUND: OUT,
+    TransactionType.SETTLEMENT: OUT,
+}
+_LOCK = 7_256_257 << 32
+
+
+class Money(NamedTuple):
+    """What has the money of a receipt: a payment of ours that is its own movement, or a movement, which is locked."""
+
+    payment: Transaction | None
+    movement: Movement | None
+    is_new: bool = False
+
+    @property
+    def used_by(self) -> str | None:
+        """The transaction that has the money."""
+        if self.payment is not None:
+            return str(self.payment.id)
+        return None if self.movement is None else self.movement.transaction_id
+
+
+NOBODY = Money(None, None)
+_KEY = (
+    (MovementReceipt.account == param(MovementReceipt.account))
+    & (MovementReceipt.direction == param(MovementReceipt.direction))
+    & (MovementReceipt.receipt == param(MovementReceipt.receipt))
+)
+_LOCKED = CompiledQuery(lambda: for_update(MovementReceipt.select().where(_KEY)))
+_INSERT = CompiledQuery(
+    lambda: MovementReceipt.insert(
+        {
+            field: param(field)
+            for field in (
+                MovementReceipt.account,
+                MovementReceipt.direction,
+                MovementReceipt.receipt,
+                MovementReceipt.written,
+                MovementReceipt.transaction_id,
+            )
+        }
+    ).on_conflict_ignore()
+)
+
+
+def account_of(row: Transaction) -> str:
+    """The account at the provider, or at the bank, at which a payment of ours moves money."""
+    return BANK if row.type == TransactionType.SETTLEMENT else str(row.provider)
+
+
+def direction_of(row: Transaction) -> str:
+    """The direction in which a payment of ours moves money."""
+    return DIRECTIONS[TransactionType(row.type)]
+
+
+def types_of(direction: str) -> list[TransactionType]:
+    """The types of our payments that move money in a direction."""
+    return [kind for kind, each in DIRECTIONS.items() if each == direction]
+
+
+def lock_amount(account: str, direction: str, amount_cents: int) -> None:
+    """Keep other money of one amount from being told at the same moment: without a receipt it may be the same."""
+    digest = blake2b(f"{account} {direction} {amount_cents}".encode(), digest_size=4).digest()
+    advisory_lock(_LOCK + int.from_bytes(digest, "big"))
+
+
+def lock_receipts(account: str, direction: str, written: Iterable[str]) -> None:
+    """Lock several receipts in one order. Call before anything else of them is locked."""
+    for receipt in sorted(set(map(comparable_receipt, written)) - {""}):
+        lock_receipt(account, direction, receipt)
+
+
+def lock_receipt(account: str, direction: str, written: str) -> MovementReceipt:
+    """The row of a receipt, locked until the unit of work ends; made if there is none."""
+    receipt = comparable_receipt(written)
+    insert_receipt(account, direction, written, None)
+    row: MovementReceipt = _LOCKED.first(MovementReceipt, account=account, direction=direction, receipt=receipt)
+    return row
+
+
+def insert_receipt(account: str, direction: str, written: str, transaction_id: str | None) -> int:
+    """Add the row of a receipt, unless there is one; return how many were added."""
+    receipt = comparable_receipt(written)
+    return _INSERT.run(
+        account=account, direction=direction, receipt=receipt, written=written, transaction_id=transaction_id
+    )
+
+
+def give_receipt(receipt: MovementReceipt, **owner: str) -> None:
+    """Set the payment or the movement of a locked receipt."""
+    MovementReceipt.update(**owner).where(
+        MovementReceipt.account == receipt.account,
+        MovementReceipt.direction == receipt.direction,
+        MovementReceipt.receipt == receipt.receipt,
+    ).execute()
+
+
+def receipts_of(row: Transaction) -> list[str]:
+    """The receipts of a payment of ours as they are written, in the order in which they are locked."""
+    written = {comparable_receipt(each): each for each in (row.provider_receipt, row.provider_transaction_id) if each}
+    return [written[each] for each in sorted(written)]
+
+
+def money_of(account: str, direction: str, receipt: str) -> Money:
+    """What has the money of a receipt, whose row is locked; call inside a unit of work."""
+    return money_of_receipt(lock_receipt(account, direction, receipt))
+
+
+def money_of_receipt(receipt: MovementReceipt) -> Money:
+    if receipt.transaction_id is not None:
+        return Money(find_row(Transaction, receipt.transaction_id), None)
+    if receipt.movement_id is not None:
+        return Money(None, lock_row(Movement, receipt.movement_id))
+    return NOBODY

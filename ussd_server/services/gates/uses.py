@@ -1,0 +1,67 @@
+"""Uses of movements: each is a row, the last one counts, and the database refuses a second payment."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from peewee import fn
+
+from ussd_server.models.movements import Movement, MovementReceipt, MovementUse
+from ussd_server.services.gates.messages import UseKind, WayIn
+from ussd_server.values import iso_milliseconds, new_id
+
+
+def note_told(movement: Movement, way: WayIn, now: datetime) -> None:
+    """Note that a way told of a locked movement, if it is the first time. The caller saves the movement."""
+    if way not in {each["way"] for each in movement.told}:
+        movement.told = [*movement.told, {"way": way, "at": iso_milliseconds(now)}]
+
+
+def use(
+    movement: Movement,
+    kind: UseKind,
+    now: datetime,
+    transaction_id: str | None = None,
+    decided_by: str | None = None,
+    reason: str | None = None,
+) -> None:
+    """Use a locked movement from now on, or release it. The database refuses a second use."""
+    write_use(movement, kind, now, transaction_id, decided_by, reason)
+    note_use(movement, kind, transaction_id)
+
+
+def write_use(
+    movement: Movement,
+    kind: UseKind,
+    now: datetime,
+    transaction_id: str | None,
+    decided_by: str | None = None,
+    reason: str | None = None,
+) -> None:
+    """Write a use, or a release, of a locked movement to the database, which sets the movement's own columns by it."""
+    movement.held_because = movement.waits_for = None
+    movement.beside, movement.updated_at = [], now
+    movement.save()
+    numbers = MovementUse.select(fn.MAX(MovementUse.number)).where(MovementUse.movement_id == movement.id)
+    MovementUse.create(
+        id=new_id(now),
+        movement_id=movement.id,
+        number=(numbers.scalar() or 0) + 1,
+        kind=kind,
+        transaction_id=transaction_id,
+        decided_by=decided_by,
+        reason=reason,
+        created_at=now,
+    )
+
+
+def note_use(movement: Movement, kind: UseKind, transaction_id: str | None) -> None:
+    """Take over what the database has written of the last use."""
+    is_use = kind is not UseKind.RELEASE
+    movement.use_kind, movement.transaction_id = (kind, transaction_id) if is_use else (None, None)
+
+
+def merge(other: Movement, first: Movement, now: datetime) -> None:
+    """Let a held movement be the same money as the first one: its receipts go there, and it counts nowhere."""
+    MovementReceipt.update(movement_id=first.id).where(MovementReceipt.movement_id == other.id).execute()
+    other.change(same_as=first.id, waits_for=None, beside=[], updated_at=now)
