@@ -24,7 +24,7 @@ from ussd_server.values import written_amount
 
 # A till's clock may be behind ours by so much.
 _GRACE = timedelta(seconds=30)
-_LONGEST_RECEIPT = 48
+LONGEST_RECEIPT = 48
 
 
 def find_code(typed: str, *, locked: bool = False) -> PaymentCode | None:
@@ -146,7 +146,7 @@ class IncomingBook:
 
 def _shortened(receipt: str) -> str:
     """A receipt as a part of a reference, which has 64 characters at most."""
-    return receipt if len(receipt) <= _LONGEST_RECEIPT else sha256(receipt.encode()).hexdigest()[:_LONGEST_RECEIPT]
+    return receipt if len(receipt) <= LONGEST_RECEIPT else sha256(receipt.encode()).hexdigest()[:LONGEST_RECEIPT]
 
 
 def _amounts_of(code: PaymentCode) -> str:

@@ -36,7 +36,6 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt, written_amount
 from ussd_server.wire import view_of_row
 
-_LONGEST_RECEIPT = 48
 _STATES = {
     UseKind.PAYMENT: "booked",
     UseKind.CORRECTION: "booked as a correction",
@@ -221,7 +220,7 @@ def _credit_of(difference: DifferenceView) -> tuple[str, int]:
     """Receipt and cents of a credit that no transaction matches. INVALID_REQUEST for any other difference."""
     receipt, cents = difference.provider_id, difference.theirs
     is_credit = difference.verdict is Verdict.NOT_OURS and isinstance(cents, int) and cents > 0
-    is_named = receipt is not None and bool(canonical_receipt(receipt)) and len(receipt) <= _LONGEST_RECEIPT
+    is_named = receipt is not None and bool(canonical_receipt(receipt)) and len(receipt) <= booking.LONGEST_RECEIPT
     if not is_credit or difference.transaction_id is not None or not is_named:
         raise _refusal("Only a credit with a receipt that is not ours can be held")
     assert isinstance(cents, int)
