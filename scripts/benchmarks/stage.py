@@ -127,9 +127,8 @@ def _fill(services: Services, clients: int) -> dict[str, list[Key]]:
         for client_id, key in zip(client_ids, keys[purpose], strict=True):
             key_id = new_id(now)
             kept = vault.keep(key.secret, None, client_id, key_id)
-            rows.append(
-                {"id": key_id, "client_id": client_id, "apikey": key.apikey, **kept, "scopes": scopes, **moments}
-            )
+            bounds = {"scopes": scopes, "bounds_set_by": {}}
+            rows.append({"id": key_id, "client_id": client_id, "apikey": key.apikey, **kept, **bounds, **moments})
         _insert(ApiKey, rows)
     for client_id in client_ids:
         services.deposits.create(CreateDeposit(client_id, _FUNDS_CENTS, "funds"), operator_context())
