@@ -68,10 +68,9 @@ def serving(
 class Caller:
     """One connection to the service."""
 
-    def __init__(self, port: int, receive_bytes: int | None = None, address: str = "127.0.0.1") -> None:
-        """`receive_bytes` is how much the system buffers before the caller reads; `address` is the caller's own."""
+    def __init__(self, port: int, receive_bytes: int | None = None) -> None:
+        """`receive_bytes` is how much the system buffers before the caller reads."""
         self._socket = socket.socket()
-        self._socket.bind((address, 0))
         if receive_bytes is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         self._socket.settimeout(PATIENCE_SECONDS)

@@ -92,7 +92,7 @@ _KINDS = (
                 for column in (Transaction.provider_transaction_id, Transaction.provider_receipt)
                 for written in dict.fromkeys((text, text.upper()))
             ),
-            Transaction.id.in_([transaction_id for transaction_id, _ in users_of_receipt(text).tuples()]),
+            *(Transaction.id == transaction_id for transaction_id, _ in users_of_receipt(text).tuples()),
             *(Transaction.id.in_(moved_on_accounts_of(number)) for number in [phone_number(text)] if number),
         ],
         "transaction.",
