@@ -20,7 +20,7 @@ from ussd_server.gateways.smpp import smpp_request
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.outbound.transport import authorities
 from ussd_server.services.ussd.smpp_links import BindReport, OpenLink
-from ussd_server.smpp.bind import Bind, BindSettings, LateAnswerError, NotBoundError, UnansweredError
+from ussd_server.smpp.bind import Bind, BindSettings, NotBoundError, UnansweredError
 from ussd_server.smpp.dialects import read_dialect
 from ussd_server.smpp.pdu import Message, Status
 from ussd_server.smpp.repeats import SubmittedSteps
@@ -162,15 +162,12 @@ class _Link:
         if answer is None or step.kind is StepKind.END:
             return
         screen = GatewayScreen(Action(answer["action"]), answer["text"])
-        submitted = self._submitted.submitting(step)
-        was_sent = partial(self._submitted.sent, submitted)
+        was_sent = partial(self._submitted.sent, self._submitted.submitting(step))
         try:
             status = await self._submit(bind, write_screen(screen, message, self._dialect), was_sent)
         except (NotBoundError, UnansweredError) as why:
             bind.counts["lost"] += 1
             log.warning("a screen may be lost", why=type(why).__name__, channel_id=self._link.channel_id)
-            if not isinstance(why, LateAnswerError):
-                self._submitted.lost(submitted)
         else:
             if status == Status.OK:
                 return

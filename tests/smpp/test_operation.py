@@ -79,10 +79,16 @@ def test_the_binds_of_a_process_that_died_are_silent(services: Services, shop: S
     with serving(services):
         eventually(lambda: [row.state for row in SmppBind.select()] == ["bound"])
         row = SmppBind.get()
-    SmppBind.insert(row.__data__ | {"seen_at": row.seen_at - timedelta(seconds=60)}).execute()
+    died = {"id": f"other/{row.channel_id}/0", "process": "other", "seen_at": row.seen_at - timedelta(seconds=60)}
+    SmppBind.insert(row.__data__ | died).execute()
     ((bind,),) = services.smpp_links.states().values()
     assert bind.state == "silent"
     assert [finding.found for finding in smpp_binds()] == ["no process serves it"]
+    services.smpp_links.report([])
+    assert services.smpp_links.states(), "another process died a minute ago"
+    SmppBind.update(seen_at=row.seen_at - timedelta(minutes=6)).execute()
+    services.smpp_links.report([])
+    assert not services.smpp_links.states()
 
 
 def test_a_password_is_encrypted_and_follows_new_master_keys(services: Services, shop: Shop) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind
 from ussd_server.menus.text import BASIC, EXTENSION
@@ -12,7 +15,7 @@ from ussd_server.smpp.dialects import DIALECTS, read_dialect
 from ussd_server.smpp.pdu import Address, Message, Status, Tag
 from ussd_server.smpp.repeats import SubmittedSteps
 from ussd_server.smpp.steps import NoStepError, SmppStep, read_step, write_screen
-from ussd_server.smpp.texts import decode_gsm, encode_gsm
+from ussd_server.smpp.texts import decode_gsm, encode_gsm, pack_gsm, unpack_gsm
 
 PHONE, CODE = Address("256772123456", 1, 1), Address("384123", 0, 0)
 
@@ -58,7 +61,7 @@ def test_mica_names_a_session_by_its_reference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "status"),
+    ("sent", "status"),
     [
         (message(None), Status.MISSING_PARAMETER),
         (message(1, ""), Status.MISSING_PARAMETER),
@@ -68,9 +71,9 @@ def test_mica_names_a_session_by_its_reference() -> None:
         (message(1, esm_class=4), Status.OK),
     ],
 )
-def test_what_is_no_step_is_answered_with_a_status(given: Message, status: Status) -> None:
+def test_what_is_no_step_is_answered_with_a_status(sent: Message, status: Status) -> None:
     with pytest.raises(NoStepError) as refused:
-        read_step(given, DIALECTS["default"])
+        read_step(sent, DIALECTS["default"])
     assert refused.value.status is status
 
 
@@ -79,7 +82,15 @@ def test_what_is_no_step_is_answered_with_a_status(given: Message, status: Statu
     [
         ("default", 0, b"5000", "5000"),
         ("default", 0, b"\x00\x02\x1b\x65", "@$€"),
-        ("default", 15, b"\x00", "@"),
+        ("default", 15, b"\x00@", "@¡"),
+        ("default", 0, b"1\x00", "1"),
+        ("default", 8, b"\x001\x00", "1"),
+        ("alphabet=latin1", 0, b"1\x00", "1"),
+        ("alphabet=packed", 0, bytes.fromhex("31d98c56b3dd1a"), "1234567"),
+        ("alphabet=packed", 15, bytes.fromhex("31d98c56b3dd70"), "12345678"),
+        ("alphabet=packed", 0, bytes.fromhex("31"), "1"),
+        ("alphabet=packed", 0, bytes.fromhex("3100"), "1"),
+        ("alphabet=packed", 8, "ŋ".encode("utf-16-be"), "ŋ"),
         ("default", 8, "ŋ".encode("utf-16-be"), "ŋ"),
         ("default", 72, "é1".encode("utf-16-be"), "é1"),
         ("default", 1, b"@1", "@1"),
@@ -87,11 +98,38 @@ def test_what_is_no_step_is_answered_with_a_status(given: Message, status: Statu
         ("alphabet=latin1", 0, b"@\xe9", "@é"),
         ("default", 0, b"\x80", "\ufffd"),
         ("default", 4, b"1", "\ufffd"),
-        ("default", 8, b"\x00", "\ufffd"),
+        ("default", 8, b"\x01", "\ufffd"),
     ],
 )
 def test_texts_of_each_coding(dialect: str, coding: int, octets: bytes, text: str) -> None:
     assert read_step(message(18, text=octets, data_coding=coding), read_dialect(dialect)).text == text
+
+
+@pytest.mark.parametrize(
+    ("dialect", "coding", "octets", "text"),
+    [
+        ("default", 0, bytes.fromhex("050003010101") + b"5000", "5000"),
+        ("default", 8, bytes.fromhex("050003010101") + "ŋ".encode("utf-16-be"), "ŋ"),
+        # Six octets of header take seven septets, the last of which is filled up.
+        ("alphabet=packed", 0, bytes.fromhex("05000301010162"), "1"),
+        ("default", 0, b"\x05\x00", "\ufffd"),
+        ("default", 0, b"", "\ufffd"),
+    ],
+)
+def test_a_header_of_user_data_is_no_text(dialect: str, coding: int, octets: bytes, text: str) -> None:
+    sent = message(18, text=octets, data_coding=coding, esm_class=0x40)
+    assert read_step(sent, read_dialect(dialect)).text == text
+
+
+@pytest.mark.parametrize(
+    ("ton", "number", "read"),
+    [(2, "772123456", "256772123456"), (2, "0772123456", "0772123456"), (2, "256772123456", "256772123456"),
+     (1, "772123456", "772123456")],
+)  # fmt: skip
+def test_a_national_number_is_one_of_uganda(ton: int, number: str, read: str) -> None:
+    sent = replace(message(), source=Address(number, ton, 1))
+    assert read_step(sent, DIALECTS["default"]).phone_number == read
+    assert write_screen(GatewayScreen(Action.END, "Bye"), sent, DIALECTS["default"]).destination == sent.source
 
 
 def test_the_code_stands_in_the_text_or_in_the_destination() -> None:
@@ -135,6 +173,9 @@ def test_screens(dialect: str, action: Action, op: int, session: str) -> None:
         ("coding=15/72", "ŋ", 72, b"\x01\x4b"),
         ("alphabet=latin1", "é@", 0, b"\xe9@"),
         ("alphabet=latin1", "€", 8, b"\x20\xac"),
+        ("alphabet=packed", "1234567", 0, bytes.fromhex("31d98c56b3dd1a")),
+        ("alphabet=packed", "12345678", 0, bytes.fromhex("31d98c56b3dd70")),
+        ("alphabet=packed,coding=15/72", "ŋ", 72, b"\x01\x4b"),
     ],
 )
 def test_screens_in_each_coding(dialect: str, text: str, coding: int, octets: bytes) -> None:
@@ -148,6 +189,13 @@ def test_the_alphabet_is_that_of_the_menus() -> None:
         assert octets is not None
         assert decode_gsm(octets) == letter
     assert encode_gsm("ŋ") is None
+
+
+@given(st.text(sorted(BASIC | EXTENSION), max_size=182).filter(lambda text: not text.endswith(("@", "\r"))))
+def test_a_packed_text_is_read_as_it_was_written(text: str) -> None:
+    octets = pack_gsm(text)
+    assert octets is not None
+    assert unpack_gsm(octets) == text
     assert decode_gsm(b"\x1b") == "\ufffd"
 
 
@@ -162,7 +210,7 @@ def test_each_part_of_a_dialect_can_be_set() -> None:
         "session": ["15+end", "8+7+end", "user_message_reference", "none"],
         "end": ["17", "2", "3", "23", "32"],
         "coding": ["0/8", "15/72"],
-        "alphabet": ["gsm", "latin1"],
+        "alphabet": ["gsm", "latin1", "packed"],
         "code": ["text", "destination"],
     }
     for values in itertools.product(*parts.values()):
@@ -184,6 +232,3 @@ def test_a_step_may_be_a_repeat_until_two_seconds_after_its_screen_was_sent() ->
     assert steps.may_repeat(step)
     now[0] = 11.1
     assert not steps.may_repeat(step)
-    steps.lost(submitted)
-    now[0] = 71.0
-    assert steps.may_repeat(step)

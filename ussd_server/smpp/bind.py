@@ -51,10 +51,6 @@ class UnansweredError(Exception):
     """A request was sent, and no answer came in time or the connection was lost: its outcome is unknown."""
 
 
-class LateAnswerError(UnansweredError):
-    """The connection stands, and the answer did not come in time: the operator may still act on the request."""
-
-
 class BindLostError(Exception):
     """The connection cannot be used any more; the message says why. `is_refusal`: the operator refused the bind."""
 
@@ -267,9 +263,7 @@ class _Connection:
                     await self.send(Pdu(command, Status.OK, sequence, body))
                     was_sent()
                     return await answer
-            except TimeoutError:
-                raise LateAnswerError from None
-            except (OSError, BindLostError):
+            except (OSError, BindLostError):  # TimeoutError too
                 raise UnansweredError from None
             finally:
                 del self._waiting[sequence]

@@ -20,10 +20,11 @@ class SessionForm(StrEnum):
 
 
 class Alphabet(StrEnum):
-    """The encoding of a text whose data_coding says "default alphabet"."""
+    """The encoding of a text whose data_coding says "default alphabet". PACKED: eight septets in seven octets."""
 
     GSM = "gsm"
     LATIN1 = "latin1"
+    PACKED = "packed"
 
 
 class CodePlace(StrEnum):

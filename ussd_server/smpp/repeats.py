@@ -11,7 +11,7 @@ from ussd_server.smpp.steps import SmppStep
 
 # Nobody has read a screen so soon. Whether the operator has acknowledged it says nothing: some do so 20 seconds later.
 _REPEAT_SECONDS = 2.0
-# So long an equal step repeats one whose screen was not sent, or was lost with its link: nobody has read that.
+# So long an equal step repeats one whose screen was not sent: nobody can have read that.
 _UNSEEN_SECONDS = 60.0
 
 
@@ -36,7 +36,7 @@ class SubmittedSteps:
         self._next_sweep = 0.0
 
     def may_repeat(self, step: SmppStep) -> bool:
-        """Whether an equal step's screen was sent less than two seconds ago, was not sent yet, or was lost."""
+        """Whether an equal step's screen was sent less than two seconds ago, or was not sent."""
         last = self._submitted.get((step.phone_number, step.session))
         if step.kind is not StepKind.INPUT or last is None or last.until < self._monotonic():
             return False
@@ -55,10 +55,6 @@ class SubmittedSteps:
     def sent(self, submitted: SubmittedStep) -> None:
         """Note that the screen was sent."""
         submitted.until = self._monotonic() + _REPEAT_SECONDS
-
-    def lost(self, submitted: SubmittedStep) -> None:
-        """Note that the link was lost before the operator had acknowledged the screen."""
-        submitted.until = self._monotonic() + _UNSEEN_SECONDS
 
     def _sweep(self) -> None:
         """Drop what is too old, every two seconds."""

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind
 from ussd_server.smpp import dialects, texts
-from ussd_server.smpp.pdu import Message, Status, Tag
+from ussd_server.smpp.pdu import Address, Message, Status, Tag
 
 # 1 is IA5, which Latin-1 contains.
 _DEFAULT_ALPHABET, _LATIN1, _UCS2 = (0, 15), (1, 3), (8, 72)
-_DELIVERY_REPORT = 0x04
+_DELIVERY_REPORT, _HAS_HEADER = 0x04, 0x40
+_NATIONAL_TYPE, _NATIONAL_DIGITS, _COUNTRY = 2, 9, "256"
+# More octets than any text that menus read.
+_MOST_OCTETS = 2304
 
 
 class NoStepError(Exception):
@@ -44,7 +47,7 @@ def read_step(message: Message, dialect: dialects.SmppDialect) -> SmppStep:
     # An empty dialled text leaves the code to the destination.
     in_destination = dialect.code is dialects.CodePlace.DESTINATION or not text
     code = message.destination.number if kind is StepKind.BEGIN and in_destination else ""
-    return SmppStep(f"smpp-{_number(session, dialect)}", message.source.number, kind, code, text)
+    return SmppStep(f"smpp-{_number(session, dialect)}", _phone_number(message.source), kind, code, text)
 
 
 def write_screen(screen: GatewayScreen, message: Message, dialect: dialects.SmppDialect) -> Message:
@@ -54,8 +57,7 @@ def write_screen(screen: GatewayScreen, message: Message, dialect: dialects.Smpp
     if dialect.session_tag is not None:
         first, last = message.tlvs[dialect.session_tag]
         tlvs[dialect.session_tag] = bytes((first, last | 1 if ends and dialect.sets_end_bit else last))
-    write = texts.encode_gsm if dialect.alphabet is dialects.Alphabet.GSM else texts.encode_latin1
-    octets, coding = write(screen.text), dialect.coding[0]
+    octets, coding = _WRITERS[dialect.alphabet](screen.text), dialect.coding[0]
     if octets is None:
         octets, coding = texts.encode_ucs2(screen.text), dialect.coding[1]
     return Message(message.destination, message.source, octets, coding, tlvs=tlvs)
@@ -86,11 +88,33 @@ def _number(session: bytes, dialect: dialects.SmppDialect) -> int:
             return int.from_bytes(session)
 
 
+def _phone_number(source: Address) -> str:
+    """Return the number of a phone. One of type "national" may lack the country."""
+    is_short = source.ton == _NATIONAL_TYPE and len(source.number) == _NATIONAL_DIGITS
+    return _COUNTRY + source.number if is_short else source.number
+
+
 def _decode(message: Message, dialect: dialects.SmppDialect) -> str:
-    """Return the text. With another data_coding it is unreadable, and the menu asks again."""
-    coding, octets = message.data_coding, message.text
+    """Return the text behind its header, without zero octets that end it.
+
+    With another data_coding or a broken header it is unreadable, and the menu asks again.
+    """
+    coding, octets = message.data_coding, message.text[:_MOST_OCTETS]
+    header = (octets[0] + 1 if octets else 1) if message.esm_class & _HAS_HEADER else 0
+    is_default = coding in _DEFAULT_ALPHABET
+    if header > len(octets) or not (is_default or coding in _LATIN1 + _UCS2):
+        return texts.UNREADABLE
+    if is_default and dialect.alphabet is dialects.Alphabet.PACKED:
+        return texts.unpack_gsm(octets, header)
+    text = octets[header:]
     if coding in _UCS2:
-        return texts.decode_ucs2(octets)
-    if coding in _LATIN1 or (coding in _DEFAULT_ALPHABET and dialect.alphabet is dialects.Alphabet.LATIN1):
-        return octets.decode("latin-1")
-    return texts.decode_gsm(octets) if coding in _DEFAULT_ALPHABET else texts.UNREADABLE
+        return texts.decode_ucs2(text.removesuffix(b"\0") if len(text) % 2 else text)
+    is_latin1 = coding in _LATIN1 or dialect.alphabet is dialects.Alphabet.LATIN1
+    return text.rstrip(b"\0").decode("latin-1") if is_latin1 else texts.decode_gsm(text.rstrip(b"\0"))
+
+
+_WRITERS = {
+    dialects.Alphabet.GSM: texts.encode_gsm,
+    dialects.Alphabet.LATIN1: texts.encode_latin1,
+    dialects.Alphabet.PACKED: texts.pack_gsm,
+}

@@ -1,4 +1,4 @@
-"""Texts in SMPP messages: GSM 7-bit, one septet an octet ("unpacked"), UCS-2 and Latin-1."""
+"""Texts in SMPP messages: GSM 7-bit, one septet an octet ("unpacked") or packed, UCS-2 and Latin-1."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _EXTENSION = {
 _OCTETS = {letter: bytes((place,)) for place, letter in enumerate(_BASIC) if place != _ESCAPE} | {
     letter: bytes((_ESCAPE, place)) for place, letter in _EXTENSION.items()
 }
+_PADDING = b"\r"
 UNREADABLE = "\ufffd"
 
 
@@ -42,6 +43,27 @@ def encode_gsm(text: str) -> bytes | None:
     """Return a text in unpacked GSM 7-bit; None when the alphabet lacks one of its characters."""
     octets = [_OCTETS.get(letter) for letter in text]
     return None if None in octets else b"".join(filter(None, octets))
+
+
+def unpack_gsm(octets: bytes, header_octets: int = 0) -> str:
+    """Read packed GSM 7-bit behind a header, which ends at a septet. Drops what fills up the last octets."""
+    # Seven octets hold eight septets.
+    groups = (int.from_bytes(octets[at : at + 7], "little") for at in range(0, len(octets), 7))
+    septets = bytes(group >> 7 * place & 0x7F for group in groups for place in range(8))[: len(octets) * 8 // 7]
+    return decode_gsm(septets[-(-header_octets * 8 // 7) :].rstrip(_PADDING + b"\0"))
+
+
+def pack_gsm(text: str) -> bytes | None:
+    """Return a text in packed GSM 7-bit; None when the alphabet lacks one of its characters.
+
+    Where a whole septet of the last octet is free, a carriage return fills it: zeros would be read as `@`.
+    """
+    unpacked = encode_gsm(text)
+    if unpacked is None:
+        return None
+    filled = unpacked + _PADDING if len(unpacked) % 8 == 7 else unpacked
+    bits = sum(septet << 7 * place for place, septet in enumerate(filled))
+    return bits.to_bytes(-(-len(filled) * 7 // 8), "little")
 
 
 def encode_latin1(text: str) -> bytes | None:

@@ -170,6 +170,14 @@ def test_a_node_that_chooses_a_pin_may_name_every_field_of_pins(menu: Make) -> N
     assert [(each.severity, each.rule, each.node) for each in report.findings] == [("warning", "pin", "root")]
 
 
+def test_two_lengths_of_pins_are_a_warning(menu: Make) -> None:
+    pin = {"type": "pin", "mode": "choose", "text": {"en": "New PIN"}, "goto": "more"}
+    report = check(menu({"root": pin, "more": {**pin, "length": 5, "goto": "bye"}}))
+    assert [(each.severity, each.message) for each in report.findings] == [
+        ("warning", "the PIN has 5 digits here and 4 in `root`")
+    ]
+
+
 def test_too_many_nodes_without_a_screen_are_refused(menu: Make) -> None:
     def row(length: int) -> Menu:
         nodes = {

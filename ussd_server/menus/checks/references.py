@@ -129,7 +129,7 @@ def find_pin_faults(document: Document) -> Iterator[Finding]:
             yield warning("pin", "`missing` has no effect here: it belongs to `ask` and `change`", node.name)
         if node.length != pins[0].length:
             message = f"the PIN has {node.length} digits here and {pins[0].length} in `{pins[0].name}`"
-            yield error("pin", message, node.name, ("length",))
+            yield warning("pin", message, node.name)
         for key in sorted(document.navigation.keys):
             if key.isdigit() and len(key) == node.length:
                 yield error("pin", f"the navigation key `{key}` could not be typed as a PIN", node.name)

@@ -20,9 +20,9 @@ from ussd_server.status import Code, ServiceError
 _PORTS = {"smpp": 2775, "smpps": 3550}
 _LONGEST_SYSTEM_ID, _LONGEST_PASSWORD, _LONGEST_AUTHORITY = 15, 64, 65_536
 _MOST_BINDS, _LARGEST_WINDOW = 16, 1000
-# A process writes the state of its binds every two seconds.
+# A process writes the state of its binds every two seconds, and the others delete what a dead one left.
 SILENT = timedelta(seconds=20)
-_KEPT = timedelta(days=1)
+_KEPT = timedelta(minutes=5)
 _DROP_OFFS = "drop_offs"
 
 
@@ -69,7 +69,7 @@ class SmppLinks:
         return tuple(self._open(channel, links[channel.id]) for channel in channels if channel.id in links)
 
     def report(self, binds: Sequence[BindReport]) -> None:
-        """Write the state of all binds of this process, the first with its drop-offs, and delete older than a day."""
+        """Write the state of all binds of this process, the first with its drop-offs; delete those of dead ones."""
         now, process = self._clock.now(), self._leases.worker_id
         ids = [f"{process}/{bind.channel_id}/{bind.number}" for bind in binds]
         with unit_of_work():
@@ -85,7 +85,7 @@ class SmppLinks:
                 ).on_conflict(conflict_target=[SmppBind.id], update=state).execute()
 
     def states(self) -> dict[str, tuple[SmppBindView, ...]]:
-        """Return the binds of the last day by channel id."""
+        """Return the binds by channel id, those of a process that died as silent for five minutes."""
         views = dict[str, tuple[SmppBindView, ...]]()
         for row in SmppBind.select().order_by(SmppBind.process, SmppBind.number):
             view = SmppBindView(
