@@ -64,7 +64,7 @@ export interface ChangeDetail {
   sent?: string;
   /** False when the request certainly never left this machine. */
   left_machine?: boolean;
-  /** The provider's own code. */
+  /** The provider's own code; of a refused call the HTTP status and its first words. */
   provider_code?: string;
   /** Our code: a failure code, or the outcome of the call in capitals. */
   code?: string;

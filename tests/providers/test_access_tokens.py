@@ -136,11 +136,9 @@ def test_a_provider_that_refuses_every_token_is_called_twice_and_counts_as_away(
     "document",
     [
         {},
-        {"access_token": "t"},
         {"access_token": "t", "expires_in": 0},
         {"access_token": "t", "expires_in": "soon"},
         {"access_token": "t", "expires_in": "nan"},
-        {"access_token": "t", "expires_in": None},
         {"access_token": "", "expires_in": 100},
         {"access_token": 5, "expires_in": 100},
         {"access_token": "a\r\nb", "expires_in": 100},

@@ -11,8 +11,9 @@ from dataclasses import replace
 import pytest
 from cryptography.hazmat.primitives import padding
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, OAEP, PKCS1v15
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.outbound.strange_server import StrangeServer
@@ -29,7 +30,7 @@ REFERENCE = "0b3c8a50-9a44-4c1e-8a44-0d5b6a3f9f10"
 PAYMENT = PaymentOrder("t-1", REFERENCE, Direction.COLLECTION, "+256700123123", 50_000, "UGX", note="ACME's order, #12")
 PAYOUT = replace(PAYMENT, direction=Direction.DISBURSEMENT)
 REFUND = replace(PAYMENT, direction=Direction.REFUND, original_provider_transaction_id="MP210603.1234.L06941")
-ACCESS = AirtelAccess("", "our-id", "our-secret", encrypted_pin="sealed-by-the-portal")
+ACCESS = AirtelAccess("", "our-id", "our-secret", encrypted_pin="sealed-by-the-portal", version="v1")
 LONG_SECONDS = 20.0
 SHORT_SECONDS = 0.4
 
@@ -290,6 +291,8 @@ def test_the_path_of_a_payouts_query_is_a_setting() -> None:
     [
         ({"balance": "1000.5", "currency": "UGX"}, 100_050),
         ({"balance": 1000, "currency": "UGX"}, 100_000),
+        ({"balance": "37,600.00", "currency": "UGX"}, 3_760_000),
+        ({"balance": "37,60.00", "currency": "UGX"}, None),
         ({"balance": "1000", "currency": "KES"}, None),
         ({"balance": "a lot", "currency": "UGX"}, None),
         ([], None),
@@ -297,7 +300,44 @@ def test_the_path_of_a_payouts_query_is_a_setting() -> None:
 )
 def test_the_float_is_known_or_not(data: object, cents: int | None) -> None:
     with airtel({"GET /standard/v1/users/balance ": [said("200 OK", {"data": data})]}) as (provider, _):
-        assert provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) == cents
+        assert provider.balance_cents(Direction.COLLECTION, LONG_SECONDS) == cents
+
+
+def test_version_one_has_no_float_for_payouts_and_another_path_may_be_set() -> None:
+    with airtel({}) as (provider, server):
+        assert provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) is None
+    assert server.requests == []
+    reply = said("200 OK", {"data": {"balance": "7", "currency": "UGX"}})
+    access = replace(ACCESS, balance_path="/standard/v2/users/balance/{type}")
+    with airtel({"GET /standard/v2/users/balance/DISB ": [reply]}, access) as (provider, _):
+        assert provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) == 700
+
+
+def test_collections_are_pushed_at_version_two_unless_a_version_is_set() -> None:
+    default = replace(ACCESS, version=None)
+    assert [default.version_of(each) for each in Direction] == ["v2", "v1", "v1"]
+
+
+def test_version_three_names_the_kind_of_wallet() -> None:
+    access = replace(ACCESS, versions={Direction.DISBURSEMENT: "v3"}, signing="off")
+    with airtel({"POST /standard/v3/disbursements/ ": [said_of("TS")]}, access) as (provider, server):
+        provider.send(PAYOUT, LONG_SECONDS)
+    body = json.loads(server.requests[-1].split(b"\r\n\r\n")[1])
+    assert (body["payee"], body["transaction"]["type"]) == ({"msisdn": "700123123", "wallet_type": "NORMAL"}, "B2C")
+
+
+def test_a_pin_may_be_padded_by_oaep() -> None:
+    access = replace(ACCESS, encrypted_pin=None, pin="1234", pin_padding="oaep")
+    with airtel({"POST /standard/v1/disbursements/ ": [said_of("TS")]}, access) as (provider, server):
+        provider.send(PAYOUT, LONG_SECONDS)
+    pin = json.loads(server.requests[-1].split(b"\r\n\r\n")[1])["pin"]
+    assert KEY.decrypt(base64.b64decode(pin), OAEP(MGF1(SHA256()), SHA256(), None)) == b"1234"
+
+
+def test_a_receipt_in_the_message_is_a_second_receipt() -> None:
+    message = "You have sent UGX 500 to X. Trans ID: 133410000531."
+    got = query(said_of("TS", airtel_money_id="disburs-1", message=message), PAYOUT)
+    assert (got.provider_transaction_id, got.receipt) == ("disburs-1", "133410000531")
 
 
 def test_version_two_names_the_float_it_asks_for() -> None:
@@ -309,10 +349,11 @@ def test_version_two_names_the_float_it_asks_for() -> None:
 def test_a_subscriber_is_known_or_not() -> None:
     reply = said("200 OK", {"data": {"first_name": "Grace", "last_name": "Auma"}})
     unknown = said("400 Bad Request", {"status": {"response_code": "DP00900001012"}})
-    replies = [reply, said("404 Not Found"), unknown]
+    unregistered = said("200 OK", {"status": {"response_code": "DP02200000002"}})
+    replies = [reply, said("404 Not Found"), unknown, unregistered]
     with airtel({"GET /standard/v1/users/700123123 ": replies}) as (provider, _):
-        found = [provider.look_up("+256700123123", LONG_SECONDS) for _ in range(3)]
-    assert found == [Registration("Grace Auma", True), Registration(), Registration(None, False)]
+        found = [provider.look_up("+256700123123", LONG_SECONDS) for _ in range(4)]
+    assert found == [Registration("Grace Auma", True), Registration(), *[Registration(None, False)] * 2]
 
 
 @pytest.mark.parametrize(

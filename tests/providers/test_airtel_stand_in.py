@@ -33,11 +33,11 @@ def payment(number: str = "+256700123123", direction: Direction = Direction.COLL
 PUSHES = {
     "02": FailureCode.WRONG_PIN, "03": FailureCode.PAYER_LIMIT_REACHED, "04": FailureCode.AMOUNT_OUT_OF_BOUNDS,
     "05": FailureCode.PAYER_TIMEOUT, "07": FailureCode.INSUFFICIENT_BALANCE, "08": FailureCode.PAYER_DECLINED,
-    "09": FailureCode.PROVIDER_ERROR, "10": FailureCode.PAYEE_BLOCKED, "29": FailureCode.PAYER_TIMEOUT,
+    "09": FailureCode.PROVIDER_ERROR, "10": FailureCode.PAYER_BLOCKED, "29": FailureCode.PAYER_TIMEOUT,
 }  # fmt: skip
 PAYOUTS = {
     "03": FailureCode.PAYEE_LIMIT_REACHED, "04": FailureCode.AMOUNT_OUT_OF_BOUNDS, "05": FailureCode.PROVIDER_ERROR,
-    "07": FailureCode.CLIENT_FLOAT_LOW, "09": FailureCode.PAYEE_NOT_FOUND, "10": FailureCode.PAYER_BLOCKED,
+    "07": FailureCode.CLIENT_FLOAT_LOW, "09": FailureCode.PAYEE_NOT_FOUND, "10": FailureCode.PROVIDER_CONFIG,
     "12": FailureCode.PAYEE_NOT_FOUND, "13": FailureCode.PROVIDER_CONFIG, "18": FailureCode.PROVIDER_CONFIG,
 }  # fmt: skip
 

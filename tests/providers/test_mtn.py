@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
 
@@ -186,9 +187,33 @@ def test_a_success_carries_mtns_id_and_what_was_moved() -> None:
 def test_an_unclear_answer_keeps_what_mtn_said_and_is_no_outage() -> None:
     got = enquire(status("SUCCESSFUL", amount=None))
     assert (got.outcome, got.is_unclear, got.reason) == (Outcome.UNKNOWN, True, "HTTP 200 SUCCESSFUL no amount")
-    assert enquire(said("404 Not Found", {"code": "LOST", "message": "No."})).reason == "HTTP 404 LOST No."
+    assert enquire(said("404 Not Found", {"code": "LOST", "message": "No."})).reason == "HTTP 404: LOST No."
     for silent in (HANG_UP, said("503 Away"), said("401 Unauthorized")):
         assert not enquire(silent).is_unclear
+
+
+def test_a_refused_token_is_told_with_its_reason_and_without_our_secrets() -> None:
+    reason = {"error": "Invalid or missing X-Target-Environment header", "key": "key-c", "secret": "secret-c"}
+    with mtn({"POST /collection/token/": [said("400 Bad Request", reason)]}) as (provider, _):
+        got = provider.send(PAYMENT, LONG_SECONDS)
+    told = "HTTP 400: Invalid or missing X-Target-Environment header *** ***"
+    assert (got.outcome, got.reason) == (Outcome.NOT_SENT, told)
+
+
+def test_the_page_of_a_gateway_is_told_without_its_tags() -> None:
+    page = b"<html><head><title>403 Forbidden</title></head><body>Microsoft-Azure-Application-Gateway/v2</body></html>"
+    got = ask(said("403 Forbidden", page, "text/html"))
+    assert got.reason == "HTTP 403: 403 Forbidden Microsoft-Azure-Application-Gateway/v2"
+
+
+def test_no_more_than_two_hundred_characters_of_a_refusal_are_told() -> None:
+    got = ask(error("400 Bad Request", "a " * 400))
+    assert len(got.reason) == len("HTTP 400: ") + 200
+
+
+@pytest.mark.parametrize("party", ["0772123456", "+256772123456", "FRI:256772123456/MSISDN", "fri:0772123456/msisdn"])
+def test_another_form_of_the_same_number_is_the_same_number(party: str) -> None:
+    assert enquire(status("SUCCESSFUL", payer={"partyId": party})).outcome is Outcome.SUCCEEDED
 
 
 def test_our_float_that_is_short_is_not_the_payers_fault() -> None:
@@ -203,6 +228,8 @@ def test_a_request_to_pay_is_written_as_mtn_wants_it() -> None:
     assert token.startswith(b"POST /collection/token/ HTTP/1.1\r\n")
     assert b"\r\nAuthorization: Basic " + base64.b64encode(b"user-c:secret-c") in token
     assert token.endswith(b"\r\n\r\n")
+    assert b"\r\nX-Target-Environment: mtnuganda\r\n" in token
+    assert f"\r\nUser-Agent: ussd-server/{version('ussd-server')}\r\n".encode() in token
     head, body = request.split(b"\r\n\r\n")
     assert head.startswith(b"POST /collection/v1_0/requesttopay HTTP/1.1\r\n")
     for line in (

@@ -25,14 +25,14 @@ def payment(
 
 PAYERS = {
     "450": FailureCode.PROVIDER_ERROR, "451": FailureCode.PAYER_DECLINED, "452": FailureCode.PAYER_TIMEOUT,
-    "455": FailureCode.PAYER_NOT_FOUND, "456": FailureCode.PAYEE_BLOCKED, "457": FailureCode.PROVIDER_CONFIG,
+    "455": FailureCode.PAYER_NOT_FOUND, "456": FailureCode.PROVIDER_CONFIG, "457": FailureCode.PROVIDER_CONFIG,
     "458": FailureCode.PROVIDER_CONFIG, "459": FailureCode.PROVIDER_CONFIG, "460": FailureCode.PROVIDER_CONFIG,
     "461": FailureCode.PROVIDER_ERROR, "462": FailureCode.PROVIDER_UNAVAILABLE, "463": FailureCode.PAYER_TIMEOUT,
     "464": FailureCode.PROVIDER_CONFIG,
 }  # fmt: skip
 PAYEES = {
     "450": FailureCode.PROVIDER_ERROR, "451": FailureCode.PAYER_DECLINED, "452": FailureCode.PAYER_TIMEOUT,
-    "455": FailureCode.CLIENT_FLOAT_LOW, "456": FailureCode.PAYER_LIMIT_REACHED, "457": FailureCode.PAYEE_NOT_FOUND,
+    "455": FailureCode.CLIENT_FLOAT_LOW, "456": FailureCode.CLIENT_FLOAT_LOW, "457": FailureCode.PAYEE_NOT_FOUND,
     "458": FailureCode.PROVIDER_CONFIG, "459": FailureCode.PROVIDER_CONFIG, "460": FailureCode.PROVIDER_CONFIG,
     "461": FailureCode.PROVIDER_CONFIG, "462": FailureCode.PROVIDER_ERROR, "463": FailureCode.PROVIDER_UNAVAILABLE,
 }  # fmt: skip

@@ -56,6 +56,7 @@ class FakeProvider:
     shows_balance: bool = True
     sends_callbacks: bool = True
     available: bool = True
+    refusal: str = ""
     bounds = dict.fromkeys(Direction, Bounds(True, 1, 99_999_999))
 
     def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:

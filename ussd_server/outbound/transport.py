@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from ussd_server.spans import request_span
 from ussd_server.threads import Turns
 
 _BODY_MAX_BYTES = 64 * 1024
+_USER_AGENT = f"ussd-server/{version('ussd-server')}"
 _IDLE_CONNECTION_SECONDS = 20.0
 
 
@@ -144,7 +146,7 @@ class Transport:
         headers = {
             "Host": bracketed if target.has_usual_port else f"{bracketed}:{target.port}",
             "Accept-Encoding": "identity",
-            "User-Agent": "ussd-server",
+            "User-Agent": _USER_AGENT,
             "Content-Length": str(len(body)),
         } | headers
         if method == "GET" and not body:

@@ -48,12 +48,13 @@ class Outcome(StrEnum):
 class ProviderAnswer:
     """One answer about a payment. `failure` is set exactly when the outcome is FAILED.
 
-    `reason` is the provider's own code or message, at most 80 characters of `A-Za-z0-9_ .-`, kept in the history.
-    `is_unclear`: the outcome is UNKNOWN although the provider answered the call; this is no outage. `reason` then has
-    the HTTP status, the code and the message.
+    `reason` is kept in the history: the provider's own code or message, at most 80 characters of `A-Za-z0-9_ .-`; of a
+    4xx or 5xx `HTTP `, the status and the first 200 characters that it said, without our secrets.
+    `is_unclear`: the outcome is UNKNOWN although the provider answered the call; this is no outage.
     `receipt` is the one in the subscriber's message, where that is not `provider_transaction_id`.
     `amount_cents` is the amount that the provider reports, if any; another amount than ours goes to review.
     `is_about_another`: the provider has a payment to or from another number under our reference; it goes to review.
+    `has_no_query`: the provider cannot be asked about the payment, so what is not definite now goes to review.
     `left_machine` is False when the request certainly never left this machine.
     """
 
@@ -66,6 +67,7 @@ class ProviderAnswer:
     left_machine: bool = True
     is_about_another: bool = False
     is_unclear: bool = False
+    has_no_query: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,11 @@ class Provider(Protocol):
     @property
     def available(self) -> bool:
         """False while the provider is known to be unavailable: no new payment should be created for it."""
+        ...
+
+    @property
+    def refusal(self) -> str:
+        """What the provider said when it refused our last call, empty if it did not."""
         ...
 
     @property

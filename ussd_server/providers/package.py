@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
@@ -31,6 +31,20 @@ class ProviderAccess:
     shared_tokens: SharedTokens | None = field(default=None, repr=False, compare=False, kw_only=True)
     least_shillings: int = field(default=500, kw_only=True)
     most_shillings: int = field(default=5_000_000, kw_only=True)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The texts that are never shown: those that `repr` leaves out, here and in the parts."""
+        return tuple(_secrets_in(self))
+
+
+def _secrets_in(part: Any) -> Iterator[str]:
+    for each in fields(part):
+        value = getattr(part, each.name)
+        if isinstance(value, str) and value and not each.repr:
+            yield value
+        elif is_dataclass(value):
+            yield from _secrets_in(value)
 
 
 @dataclass(frozen=True, slots=True)

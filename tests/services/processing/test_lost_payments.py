@@ -263,3 +263,17 @@ def test_a_refund_that_falls_silent_keeps_its_reservation_and_is_asked_once(desk
     assert balances(desk.call.client_id)["main"] == (500_000, 500_000)
     assert len(provider.asks) == 2
     assert provider.asks[1].original_provider_transaction_id == "R-1"
+
+
+def test_a_refund_that_cannot_be_queried_goes_to_review_as_soon_as_its_answer_is_lost(
+    desk: Desk, provider: FakeProvider
+) -> None:
+    provider.asked = [SUCCESS, replace(UNKNOWN, has_no_query=True)]
+    original = desk.order()
+    desk.work()
+    created = desk.services.refunds.create(CreateRefund(original, "back"), desk.call)
+    desk.id = created.transaction.transaction_id
+    desk.work()
+    assert (desk.row.status, desk.row.review_reason, desk.row.due_at) == ("ambiguous", REVIEW_SILENT, None)
+    desk.work(3 * 3600)
+    assert provider.enquiries == 0

@@ -85,6 +85,18 @@ def test_an_unclear_answer_is_no_outage_and_is_shown(services: Services) -> None
     assert seen.last_error == "its answer is unclear (HTTP 200 SUCCESSFUL no amount)"
 
 
+def test_a_refusal_is_told_as_the_provider_said_it_and_is_no_silence(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = ProviderAnswer(Outcome.NOT_SENT, reason="HTTP 401: Access denied due to invalid subscription key.")
+    calls(services.runtime.heartbeat, refused, 8)
+    seen = state(services)
+    assert seen.last_error == "HTTP 401: Access denied due to invalid subscription key."
+    assert (seen.status, seen.message) == ("unavailable", "8 of our last 8 calls failed; payments may take longer.")
+    monkeypatch.setattr(services.runtime.providers, "is_away", lambda _: True)
+    assert state(services).message == "It refuses our calls; new payments are refused until it takes them."
+
+
 def test_the_calls_of_all_workers_are_kept_by_quarters_of_an_hour_for_eight_days(
     services: Services, clock: MovableClock
 ) -> None:

@@ -190,4 +190,5 @@ def _providers(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFi
                 f"Check the network, the settings that begin with USSD_{provider.name.upper()}_ and, if the provider's "
                 "certificate is not of a public authority, USSD_CA_FILE."
             )
-            yield DoctorFinding(provider.name, "does not return our balance", mend)
+            said = f": {provider.refusal}" if provider.refusal else ""
+            yield DoctorFinding(provider.name, f"does not return our balance{said}", mend)

@@ -22,6 +22,9 @@ _REASONS = replies.Reasons(__package__)
 _NOTE_MIN_CHARACTERS = 4
 _NOTE_MAX_CHARACTERS = 60
 _KEY_LIFE_SECONDS = 600.0
+_STATED_RECEIPT = re.compile(
+    r"\b(?:TID|Trans(?:action)?\.? ?ID)[: ]+([A-Za-z0-9][A-Za-z0-9.-]{4,39})(?<!\.)", re.IGNORECASE
+)
 _STATED_AMOUNT = re.compile(r"\b(?:Paid|You have (?:deposited|sent)) UGX ([0-9][0-9,]{0,11}(?:\.[0-9]{1,2})?)")
 # What a reply to a query proves that has a code but no status letters.
 _OUTCOMES: dict[replies.Meaning | None, Outcome] = {
@@ -53,14 +56,14 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         self._key: tuple[float, AirtelKey] | None = None
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
-        """Our float with Airtel in cents, None when it cannot be read now."""
-        path = "/standard/v1/users/balance"
-        if self._access.version_of(direction) == "v2":
-            path = f"/standard/v2/users/balance?type={'COLL' if direction is Direction.COLLECTION else 'DISB'}"
+        """Our money with Airtel in cents, None when it cannot be read now: v1 has no balance for disbursements."""
+        path = self._access.balance_path_of(direction)
+        if path is None:
+            return None
         reply = self._authorised.get(path, time.monotonic() + timeout_seconds)
         if reply.status != 200 or reply.get("data", "currency") not in (None, self._access.currency):
             return None
-        return replies.cents(reply.get("data", "balance"))
+        return replies.balance_cents(reply.get("data", "balance"))
 
     def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
         """The first and last name that Airtel holds for a number."""
@@ -89,15 +92,17 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
             return replies.failed(FailureCode.PROVIDER_CONFIG, "no PIN", left_machine=False)
         key = None
         if self._needs_key(payment.direction):
-            key, status = self._current_key(until)
+            key, refusal = self._current_key(until)
             if key is None:
-                return ProviderAnswer(Outcome.NOT_SENT, reason=f"no encryption key HTTP {status}", left_machine=False)
-        return _answer_to_request(self._post(payment, key, until), payment)
+                reason = f"no encryption key {refusal}".strip()
+                return ProviderAnswer(Outcome.NOT_SENT, reason=reason, left_machine=False)
+        answer = _answer_to_request(self._post(payment, key, until), payment)
+        return replace(answer, has_no_query=payment.direction is Direction.REFUND)
 
     def _query_status(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
         """Query the status. Airtel has no id for a refund, so that stays unknown."""
         if payment.direction is Direction.REFUND:
-            return ProviderAnswer(Outcome.UNKNOWN, left_machine=False)
+            return ProviderAnswer(Outcome.UNKNOWN, left_machine=False, has_no_query=True)
         path = self._access.enquiry_path(payment.direction)
         reply = self._authorised.get(path.replace("{id}", quote(payment.provider_reference)), until)
         answer = _answer_of_letters(reply, payment)
@@ -139,12 +144,16 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
                 "transaction": transaction | market,
             }
         payee = {"msisdn": msisdn}
-        if self._access.version_of(payment.direction) == "v2":
+        version = self._access.version_of(payment.direction)
+        if version == "v2":
             payee["currency"] = self._access.currency
+        if version == "v3":
+            payee["wallet_type"] = "NORMAL"
+        if version != "v1":
             transaction["type"] = "B2C"
         pin = self._access.encrypted_pin
         if pin is None and key is not None:
-            pin = key.encrypt((self._access.pin or "").encode())
+            pin = key.encrypt((self._access.pin or "").encode(), self._access.pin_padding)
         return {"payee": payee, "reference": reference, "pin": pin, "transaction": transaction}
 
     def _fetch_token(self, until: float) -> replies.ProviderReply:
@@ -155,38 +164,39 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         }
         return self._connection.call("POST", "/auth/oauth2/token", JSON | {"Accept": "*/*"}, encode(document), until)
 
-    def _current_key(self, until: float) -> tuple[AirtelKey | None, int]:
-        """Airtel's key, and the HTTP status with which it was refused; without a key nothing is sent."""
+    def _current_key(self, until: float) -> tuple[AirtelKey | None, str]:
+        """Airtel's key, and what was said where it was refused; without a key nothing is sent."""
         if self._access.public_key is not None:
-            return self._access.public_key, 0
+            return self._access.public_key, ""
         cached_key = self._key
         if cached_key is not None and time.monotonic() < cached_key[0]:
-            return cached_key[1], 0
+            return cached_key[1], ""
         reply = self._authorised.get("/v1/rsa/encryption-keys", until)
         key = read_key(reply.get("data", "key"))
         if key is not None:
             self._key = (time.monotonic() + _KEY_LIFE_SECONDS, key)
-        return key, reply.status
+        return key, reply.refusal
 
 
 def _answer_to_request(reply: replies.ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
     """What a reply to a request proves: a push that was sent is pending, even if its envelope says success."""
     if reply.reach is SendState.NOT_SENT:
-        return ProviderAnswer(Outcome.NOT_SENT)
+        return ProviderAnswer(Outcome.NOT_SENT, reason=reply.refusal)
     answer = _answer_of_letters(reply, payment)
     if answer is not None:
         return answer
-    if reply.status == 200 and reply.get("data", "transaction", "status") == "SUCCESS":
-        if payment.direction is not Direction.REFUND:
-            return ProviderAnswer(Outcome.PENDING)
-        return _succeeded(reply)
     meaning = _meaning(reply, payment)
+    if reply.status == 200 and reply.get("data", "transaction", "status") in ("SUCCESS", "Success."):
+        if payment.direction is not Direction.REFUND or meaning is replies.Standing.PENDING:
+            return ProviderAnswer(Outcome.PENDING, reason=_shown_code(reply))
+        if meaning in (None, replies.Standing.SUCCEEDED):
+            return _succeeded(reply)
     if meaning is replies.Standing.DUPLICATE and payment.direction is Direction.REFUND:
         # Airtel refunds a payment whole, once and at once, without a query: this payment was refunded before.
         return replace(_succeeded(reply), provider_transaction_id=payment.original_provider_transaction_id)
     # Airtel may have accepted a request that ends in a 500: such a reply proves nothing.
     if isinstance(meaning, FailureCode) and reply.status < 500:
-        return replies.failed(meaning, _shown_code(reply))
+        return replies.failed(meaning, reply.refusal or _shown_code(reply))
     if meaning in (replies.Standing.PENDING, replies.Standing.DUPLICATE):
         return ProviderAnswer(Outcome.PENDING, reason=_shown_code(reply))
     return _unclear(reply)
@@ -203,18 +213,23 @@ def _answer_of_letters(reply: replies.ProviderReply, payment: PaymentOrder) -> P
     outcome = _LETTERS[letters]
     if outcome is Outcome.SUCCEEDED:
         return _succeeded(reply)
-    if letters == "TE":
-        return replies.failed(FailureCode.PAYER_TIMEOUT, letters)
-    if outcome is Outcome.FAILED and _meaning(reply, payment) in replies.UNDECIDED:
+    meaning = _meaning(reply, payment)
+    if outcome is Outcome.FAILED and meaning is replies.Standing.NOT_FOUND:
+        return None
+    if outcome is Outcome.FAILED and meaning in replies.UNDECIDED:
         return ProviderAnswer(Outcome.PENDING, reason=_shown_code(reply))
     if outcome is Outcome.FAILED:
-        return replies.failed(_REASONS.failure(_code(reply), payment.direction), _shown_code(reply))
+        failure = FailureCode.PAYER_TIMEOUT if letters == "TE" else _REASONS.failure(_code(reply), payment.direction)
+        return replies.failed(failure, _shown_code(reply))
     return _unclear(reply) if outcome is Outcome.UNKNOWN else ProviderAnswer(outcome, reason=letters)
 
 
 def _succeeded(reply: replies.ProviderReply) -> ProviderAnswer:
     transaction_id = replies.code_or_message(reply.get("data", "transaction", "airtel_money_id"))
-    receipt = replies.code_or_message(reply.get("data", "transaction", "reference_id"))
+    message = reply.get("data", "transaction", "message")
+    stated = _STATED_RECEIPT.search(message) if isinstance(message, str) else None
+    told = stated[1] if stated and stated[1] != transaction_id else None
+    receipt = replies.code_or_message(reply.get("data", "transaction", "reference_id"), told)
     return ProviderAnswer(
         Outcome.SUCCEEDED,
         provider_transaction_id=transaction_id or receipt or None,

@@ -5,14 +5,21 @@ from __future__ import annotations
 import base64
 import os
 from dataclasses import dataclass
+from typing import Literal
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import padding
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, OAEP, AsymmetricPadding, PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
+PinPadding = Literal["pkcs1", "oaep"]
+_PADDINGS: dict[PinPadding, AsymmetricPadding] = {
+    "pkcs1": PKCS1v15(),
+    "oaep": OAEP(mgf=MGF1(SHA256()), algorithm=SHA256(), label=None),
+}
 _KEY_BYTES = 32
 _BLOCK_BYTES = 16
 
@@ -23,9 +30,9 @@ class AirtelKey:
 
     key: RSAPublicKey
 
-    def encrypt(self, secret: bytes) -> str:
+    def encrypt(self, secret: bytes, pin_padding: PinPadding = "pkcs1") -> str:
         """A secret that only Airtel can read, in base64."""
-        return base64.b64encode(self.key.encrypt(secret, PKCS1v15())).decode()
+        return base64.b64encode(self.key.encrypt(secret, _PADDINGS[pin_padding])).decode()
 
     def signature_headers(self, body: bytes) -> dict[str, str]:
         """The headers that sign exactly these bytes: the body under a new AES key, and that key for Airtel alone."""

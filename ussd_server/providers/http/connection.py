@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ussd_server.outbound.transport import Transport
@@ -67,9 +67,12 @@ JSON = {"Content-Type": "application/json"}
 class ProviderConnection:
     """Sends requests to one provider, and none while its breaker is open."""
 
-    def __init__(self, base_url: str, transport: Transport, breaker: Breaker) -> None:
+    def __init__(self, base_url: str, transport: Transport, breaker: Breaker, secrets: Collection[str] = ()) -> None:
+        """`secrets` are left out of what is kept of a refusal."""
         self._base_url = base_url.rstrip("/")
         self._transport = transport
+        self._secrets = secrets
+        self.refusal = ""
         self.breaker = breaker
 
     def call(self, method: str, path: str, headers: Mapping[str, str], body: bytes, until: float) -> ProviderReply:
@@ -80,8 +83,10 @@ class ProviderConnection:
         reply = read(
             self._transport.exchange(
                 method, self._base_url + path, timeout_seconds=remaining_seconds, headers=headers, body=body
-            )
+            ),
+            self._secrets,
         )
+        self.refusal = reply.refusal
         # A refused token proves nothing: `AccessTokens` tries a new one, and counts refused credentials as a failure.
         if not is_token_refused(reply):
             self.breaker.note(well=not is_unavailable(reply))

@@ -36,12 +36,17 @@ class HttpProvider(ABC, Generic[Access]):
         self._access = access
         self._transport = transport
         self._breaker = breaker or Breaker()
-        self._connection = ProviderConnection(access.base_url, transport, self._breaker)
+        self._connection = ProviderConnection(access.base_url, transport, self._breaker, access.secrets)
 
     @property
     def available(self) -> bool:
         """False while the breaker is open."""
         return not self._breaker.rests
+
+    @property
+    def refusal(self) -> str:
+        """What the provider said when it refused our last call, empty if it did not."""
+        return self._connection.refusal
 
     @cached_property
     def bounds(self) -> Mapping[Direction, Bounds]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -25,6 +25,7 @@ from ussd_server.values import is_id, with_hyphens
 _MOST_MARKS = 500
 _LONGEST_NUMBER = 100
 _MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)
+_GROUPED_MONEY = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){1,4}(?:\.[0-9]{1,6})?", re.ASCII)
 _NOT_IN_A_CODE = re.compile(r"[^A-Za-z0-9_ .-]+")
 _NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .-]+")
 # A number beyond this is no amount, and 1e999999999 written out would fill the memory.
@@ -35,11 +36,16 @@ _NAME_MAX_CHARACTERS = 120
 
 @dataclass(frozen=True, slots=True)
 class ProviderReply:
-    """One reply of a provider: `status` is 0 when there was none, `document` is empty when it was not a JSON object."""
+    """One reply of a provider: `status` is 0 when there was none, `document` is empty when it was not a JSON object.
+
+    `refusal` is what a 4xx or 5xx said: `HTTP 401: ` and its first words, without our secrets. A call that was not sent
+    because its token was refused has that of the token.
+    """
 
     reach: SendState
     status: int = 0
     document: Mapping[str, Any] = field(default_factory=dict)
+    refusal: str = ""
 
     def get(self, *path: str) -> Any:
         """The value at a path of keys, None where the path ends early."""
@@ -52,9 +58,36 @@ class ProviderReply:
 NOT_SENT = ProviderReply(SendState.NOT_SENT)
 
 
-def read(exchange: HttpExchange) -> ProviderReply:
-    """A reply made from an exchange; a body that did not arrive whole is not read."""
-    return ProviderReply(exchange.reach, exchange.status or 0, parse(exchange.body) if exchange.complete else {})
+def read(exchange: HttpExchange, secrets: Collection[str] = ()) -> ProviderReply:
+    """A reply made from an exchange; a body that did not arrive whole is not read. `secrets` are not repeated."""
+    status, document = exchange.status or 0, parse(exchange.body) if exchange.complete else {}
+    refusal = _refusal(status, document, exchange.body, secrets) if status >= _LEAST_REFUSAL else ""
+    return ProviderReply(exchange.reach, status, document, refusal)
+
+
+def _refusal(status: int, document: Mapping[str, Any], body: bytes, secrets: Collection[str]) -> str:
+    """The HTTP status and the first words of a refusal: the values of a JSON object, or the text of a page."""
+    said = " ".join(_leaves(document)) or _TAG.sub(" ", body[:_MOST_REFUSAL_BYTES].decode("utf-8", "replace"))
+    for secret in secrets:
+        said = said.replace(secret, "***")
+    words = " ".join(_TOKEN_LIKE.sub("***", "".join(filter(str.isprintable, " ".join(said.split())))).split())
+    return f"HTTP {status}: {words[:_REFUSAL_MAX_CHARACTERS]}" if words else f"HTTP {status}"
+
+
+def is_refusal(reason: str) -> bool:
+    """Whether the reason of an answer is what a 4xx or 5xx said."""
+    return _REFUSAL.match(reason) is not None
+
+
+def _leaves(value: object) -> Iterator[str]:
+    """The texts and numbers in a JSON value, in their order."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value[:_MOST_MARKS]:
+            yield from _leaves(each)
+    elif isinstance(value, str | int | Decimal) and not isinstance(value, bool):
+        yield str(value)[:_MOST_REFUSAL_BYTES]
 
 
 def parse(body: bytes) -> Mapping[str, Any]:
@@ -90,6 +123,12 @@ def cents(amount: Any) -> int | None:
     return int(scaled) if scaled == int(scaled) else None
 
 
+def balance_cents(amount: Any) -> int | None:
+    """The cents of a balance. Its thousands may be grouped (`37,600.00`); a payment's amount never is."""
+    is_grouped = isinstance(amount, str) and _GROUPED_MONEY.fullmatch(amount) is not None
+    return cents(amount.replace(",", "") if is_grouped else amount)
+
+
 def code_or_message(*candidates: Any) -> str:
     """The first text or number among the candidates, limited to `A-Za-z0-9_ .-` and 80 characters."""
     for candidate in candidates:
@@ -116,6 +155,12 @@ def uuid_in(value: Any) -> str | None:
 # A proxy answers these for a provider that is away.
 _UNAVAILABLE_STATUSES = frozenset({502, 503, 504})
 _LONG_WORD = re.compile(r"[^ ]{40,}")
+_LEAST_REFUSAL = 400
+_REFUSAL = re.compile(r"HTTP [45][0-9]{2}(?:: |$)", re.ASCII)
+_REFUSAL_MAX_CHARACTERS = 200
+_MOST_REFUSAL_BYTES = 4000
+_TAG = re.compile(r"<(?:style|script)\b.{0,4000}?</[a-z]+>|<[^>]{0,1000}>", re.IGNORECASE | re.DOTALL)
+_TOKEN_LIKE = re.compile(r"[A-Za-z0-9+/=_.-]{40,}")
 
 
 def is_unavailable(reply: ProviderReply) -> bool:
@@ -140,7 +185,9 @@ def unclear(reply: ProviderReply, *said: Any, is_about_another: bool = False) ->
     """
     if is_unavailable(reply):
         has_left = reply.reach is not SendState.NOT_SENT
-        return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(*said), left_machine=has_left)
+        return ProviderAnswer(Outcome.UNKNOWN, reason=reply.refusal or code_or_message(*said), left_machine=has_left)
+    if reply.refusal:
+        return ProviderAnswer(Outcome.UNKNOWN, reason=reply.refusal, is_about_another=is_about_another, is_unclear=True)
     words = [_LONG_WORD.sub("...", word) for each in said for word in code_or_message(each).split()]
     reason = code_or_message(" ".join([f"HTTP {reply.status}", *words]))
     return ProviderAnswer(Outcome.UNKNOWN, reason=reason, is_about_another=is_about_another, is_unclear=True)

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from ussd_server.outbound.transport import SendState
 from ussd_server.providers.http.replies import NOT_SENT, ProviderReply, is_token_refused
@@ -13,6 +14,7 @@ from ussd_server.providers.http.shared_tokens import SharedToken, Token
 
 _TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
 _RENEW_AT_SHARE_OF_LIFE = 0.8
+_USUAL_LIFE_SECONDS = 3600.0
 # How often a process looks for the token that another one fetches.
 _LOOK_SECONDS = 0.05
 
@@ -40,23 +42,25 @@ class AccessTokens:
         self._monotonic = monotonic
         self._fetching = threading.Lock()
         self._token: Token | None = None
+        self._refusal = ""
 
     def authorise(self, send: Callable[[str], ProviderReply], until: float) -> ProviderReply:
         """Send a request with a token, and once more with a new one if the provider refuses the token.
 
-        Returns NOT_SENT without a token, and when both were refused: the provider did not process the request.
+        Returns NOT_SENT without a token, and when both were refused: the provider did not process the request. Its
+        `refusal` is what the provider said.
         """
-        refused = ""
+        refused = refusal = ""
         for _ in range(2):
             token = self._usable(refused, until)
             if token is None:
-                return NOT_SENT
+                return replace(NOT_SENT, refusal=self._refusal or refusal)
             reply = send(token.text)
             if not is_token_refused(reply):
                 return reply
-            refused = token.text
+            refused, refusal = token.text, reply.refusal
         self._note_call(False)
-        return NOT_SENT
+        return replace(NOT_SENT, refusal=refusal)
 
     def _usable(self, refused: str, until: float) -> Token | None:
         """A token that is not `refused`; one past 80 % of its life while another thread or process renews it."""
@@ -104,16 +108,20 @@ class AccessTokens:
         asked_at = self._monotonic()
         reply = self._fetch(until)
         text, life_seconds = reply.get("access_token"), _seconds(reply.get("expires_in"))
+        self._refusal = reply.refusal
         if reply.status == 200 and isinstance(text, str) and _TOKEN.fullmatch(text) and life_seconds > 0:
             return Token(text, asked_at + life_seconds * _RENEW_AT_SHARE_OF_LIFE, asked_at + life_seconds)
         if reply.reach is SendState.ANSWERED:
             # With refused credentials no payment can be sent, so they count like an unavailable provider.
             self._note_call(False)
+            self._refusal = reply.refusal or f"HTTP {reply.status}: no access token in the reply"
         return None
 
 
 def _seconds(value: object) -> float:
-    """A life in seconds given as a number or as text; 0 when it cannot be read."""
+    """A life in seconds given as a number or as text: an hour when it is not given, 0 when it cannot be read."""
+    if value is None:
+        return _USUAL_LIFE_SECONDS
     try:
         return min(float(str(value)), 86_400.0)
     except ValueError:

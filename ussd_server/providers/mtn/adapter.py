@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -83,19 +84,23 @@ def _read_product(reader: SettingsReader, product: str) -> MtnProduct | None:
 
 _REASONS = replies.Reasons(__package__)
 _NOTE_MAX_CHARACTERS = 120
+_WRITTEN_PARTY = re.compile(r"(?:FRI:)?(?:\+?256|0)([0-9]{9})(?:/MSISDN)?", re.IGNORECASE | re.ASCII)
 _UNREGISTERED = (replies.Standing.NOT_FOUND, FailureCode.PAYER_NOT_FOUND, FailureCode.PAYEE_NOT_FOUND)
 
 
 def _product(name: str, access: MtnAccess, keys: MtnProduct, connection: ProviderConnection) -> AuthorisedConnection:
     """One product, which has a token of its own."""
-    subscription = {"Ocp-Apim-Subscription-Key": keys.subscription_key}
+    headers = {
+        "Ocp-Apim-Subscription-Key": keys.subscription_key,
+        "X-Target-Environment": access.target_environment,
+    }
     credentials = base64.b64encode(f"{keys.api_user}:{keys.api_key}".encode()).decode()
 
     def fetch_token(until: float) -> replies.ProviderReply:
-        headers = subscription | {"Authorization": f"Basic {credentials}"}
-        return connection.call("POST", f"/{name}/token/", headers, b"", until)
+        return connection.call(
+            "POST", f"/{name}/token/", headers | {"Authorization": f"Basic {credentials}"}, b"", until
+        )
 
-    headers = subscription | {"X-Target-Environment": access.target_environment}
     shared = (
         access.shared_tokens.of(access.base_url, name, keys.api_user, keys.api_key) if access.shared_tokens else None
     )
@@ -120,7 +125,7 @@ class MtnProvider(HttpProvider[MtnAccess]):
         reply = product.get("account/balance", time.monotonic() + timeout_seconds) if product else replies.NOT_SENT
         if reply.status != 200 or reply.get("currency") != self._access.currency:
             return None
-        return replies.cents(reply.get("availableBalance"))
+        return replies.balance_cents(reply.get("availableBalance"))
 
     def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
         product = next(iter(self._products.values()), None)
@@ -161,7 +166,8 @@ class MtnProvider(HttpProvider[MtnAccess]):
         if reply.status == 200:
             return self._answer_to_query(reply, payment)
         # A proxy that does not know the path answers 404 as well, so only MTN's own code counts.
-        if reply.status == 404 and _meaning(reply, payment) is replies.Standing.NOT_FOUND:
+        meaning = _REASONS.meaning(reply.get("code"), payment.direction)
+        if reply.status == 404 and meaning is replies.Standing.NOT_FOUND:
             return ProviderAnswer(Outcome.NOT_FOUND)
         return replies.unclear(reply, reply.get("code"), reply.get("message"))
 
@@ -190,7 +196,7 @@ class MtnProvider(HttpProvider[MtnAccess]):
         if not self._has_reference(reply, payment):
             return replies.unclear(reply, "another payment", reply.get("status"))
         party = reply.get(_party_field(payment.direction), "partyId")
-        if party is not None and str(party).lstrip("+") != _party(payment.phone_number):
+        if party is not None and _party_in(party) != _party(payment.phone_number):
             return replies.unclear(reply, "another number", is_about_another=True)
         status, reason = reply.get("status"), reply.get("reason")
         if isinstance(reason, dict):
@@ -220,21 +226,20 @@ class MtnProvider(HttpProvider[MtnAccess]):
 def _answer_to_request(reply: replies.ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
     """What the reply to a request proves. MTN answers 500 for permanent errors: the code decides, not the status."""
     if reply.reach is SendState.NOT_SENT:
-        return ProviderAnswer(Outcome.NOT_SENT)
-    code = replies.code_or_message(reply.get("code"))
+        return ProviderAnswer(Outcome.NOT_SENT, reason=reply.refusal)
     if reply.status == 202:
         return ProviderAnswer(Outcome.PENDING)
     meaning = _meaning(reply, payment)
     if reply.status == 403 and meaning is FailureCode.PROVIDER_UNAVAILABLE:
         # MTN's gateway refused the call before MTN saw it: our quota is used up until later.
-        return ProviderAnswer(Outcome.NOT_SENT, reason=replies.code_or_message(reply.get("message")))
+        return ProviderAnswer(Outcome.NOT_SENT, reason=reply.refusal)
     if reply.status == 403:
-        return replies.failed(FailureCode.PROVIDER_CONFIG, code)
+        return replies.failed(FailureCode.PROVIDER_CONFIG, reply.refusal)
     temporary = (FailureCode.PROVIDER_ERROR, FailureCode.PROVIDER_UNAVAILABLE)
     if reply.status >= 400 and isinstance(meaning, FailureCode) and meaning not in temporary:
-        return replies.failed(meaning, code)
+        return replies.failed(meaning, reply.refusal)
     if reply.status == 400:
-        return replies.failed(FailureCode.PROVIDER_CONFIG, code)
+        return replies.failed(FailureCode.PROVIDER_CONFIG, reply.refusal)
     return replies.unclear(reply, reply.get("code"), reply.get("message"))
 
 
@@ -264,3 +269,9 @@ def _party_field(direction: Direction) -> str:
 def _party(phone_number: str) -> str:
     """MTN writes numbers with the country code and without the plus."""
     return phone_number.removeprefix("+")
+
+
+def _party_in(party: object) -> str:
+    """The number in a reply: `256772…`, `+256772…`, `0772…` or `FRI:256772…/MSISDN`. Any other text stays as it is."""
+    written = _WRITTEN_PARTY.fullmatch(str(party))
+    return f"256{written[1]}" if written else str(party).lstrip("+")

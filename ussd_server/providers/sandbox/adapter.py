@@ -88,6 +88,7 @@ class SandboxProvider:
     shows_balance = True
     sends_callbacks = False
     available = True
+    refusal = ""
     # Every amount that the API takes.
     bounds = dict.fromkeys(Direction, Bounds(True, 1, MOST_CENTS + 99))
     schedule = PollingSchedule(

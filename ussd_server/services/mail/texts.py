@@ -164,7 +164,7 @@ TEXTS: dict[MailKind, MailText] = {
     MailKind.PROVIDER_AWAY: MailText(
         "A provider does not answer, and when it answers again",
         "{provider} {state}",
-        "{provider} {state}, as seen at {at}. {consequence}\n\nSee its calls here:\n{page}",
+        "{provider} {state}, as seen at {at}. {consequence}\n\n{said}See its calls here:\n{page}",
         OPERATORS,
         is_optional=True,
     ),

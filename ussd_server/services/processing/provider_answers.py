@@ -58,7 +58,7 @@ def apply_to_row(row: Transaction, call: AnsweredCall, receipts: ReceiptWriter) 
         case _ if row.status == TransactionStatus.FAILED:
             # An answer to an earlier call proves nothing about a failure that was reported later.
             if call.called_at > row.completed_at:
-                _apply_after_failure(row, call.schedule, answer.outcome, now)
+                _apply_after_failure(row, call.schedule, answer, now)
         case _ if answer.is_about_another or answer.amount_cents not in (None, row.amount_cents):
             # The database lost this payment, and it was created again with another content.
             _wait_on(row, TransactionStatus.AMBIGUOUS, call)
@@ -106,11 +106,12 @@ def _wait_on(row: Transaction, status: TransactionStatus, call: AnsweredCall) ->
     if is_silent_for_long:
         delay = max(delay, SLOW_POLL_SECONDS)
     # Up to a tenth earlier or later, so that payments created together are not queried together.
-    row.due_at = now + timedelta(seconds=delay * random.uniform(0.9, 1.1))  # noqa: S311
+    later = now + timedelta(seconds=delay * random.uniform(0.9, 1.1))  # noqa: S311
+    row.due_at = None if call.answer.has_no_query else later
     if row.status != status:
         row.status = status
         append_change(row, call.source, now, call.detail)
-    if is_silent_for_long:
+    if is_silent_for_long or call.answer.has_no_query:
         outcomes.open_review(row, outcomes.REVIEW_SILENT, now)
 
 
@@ -127,8 +128,9 @@ def _after_not_sent(row: Transaction, call: AnsweredCall) -> None:
         row.due_at = call.now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
 
 
-def _apply_after_failure(row: Transaction, schedule: PollingSchedule, outcome: Outcome, now: datetime) -> None:
+def _apply_after_failure(row: Transaction, schedule: PollingSchedule, answer: ProviderAnswer, now: datetime) -> None:
     """Apply the answer to a status query after a failure: confirmed, retracted, or unknown."""
+    outcome = Outcome.NOT_FOUND if answer.has_no_query else answer.outcome
     late_check_at = row.completed_at + timedelta(seconds=schedule.late_check_after)
     is_early = now - row.completed_at < timedelta(seconds=schedule.give_up_after)
     is_retracted = row.review_reason == outcomes.REVIEW_RETRACTED and row.review_closed_at is None

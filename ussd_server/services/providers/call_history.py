@@ -13,6 +13,7 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.models.providers import ProviderCalls
 from ussd_server.providers.failures import FAILURES, Fault
+from ussd_server.providers.http.replies import is_refusal
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.providers.messages import CALLS_KEPT_DAYS, QuarterOfCalls
 from ussd_server.services.runtime import Runtime
@@ -36,6 +37,11 @@ class CallSums:
     trouble_since: datetime | None = None
     last_error: str | None = None
     last_error_at: datetime | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the last error is what the provider said, and not silence."""
+        return is_refusal(self.last_error or "")
 
     @property
     def total(self) -> int:
@@ -91,9 +97,7 @@ class CallCounts:
             if has_failed:
                 counts[1] += 1
             if has_failed or answer.is_unclear or not is_answered:
-                what = "it did not answer" if not is_answered else f"{answer.failure or 'its answer is unclear'}"
-                said = f" ({answer.reason})" if answer.reason else ""
-                self._errors[provider] = (f"{what}{said}", iso_milliseconds(now))
+                self._errors[provider] = (_error_of(answer, is_answered), iso_milliseconds(now))
 
     def measures(self, now: datetime) -> dict[str, Any]:
         """The counts of the window as plain JSON values; drops those older than the present and the last quarter."""
@@ -121,6 +125,14 @@ class CallCounts:
                 for minute, counts in minutes.items():
                     sums[provider, quarter_of(datetime.fromisoformat(minute))].add(*counts)
         return sums
+
+
+def _error_of(answer: ProviderAnswer, is_answered: bool) -> str:
+    """What went wrong with a call: what the provider said, and silence where it said nothing."""
+    if is_refusal(answer.reason):
+        return answer.reason
+    what = "it did not answer" if not is_answered else f"{answer.failure or 'its answer is unclear'}"
+    return f"{what} ({answer.reason})" if answer.reason else what
 
 
 def quarter_of(moment: datetime) -> datetime:

@@ -11,6 +11,7 @@ from ussd_server.languages import gettext, marked
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderFloat
+from ussd_server.providers.http.replies import is_refusal
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
 from ussd_server.services.audit.trail import write_audit_event
@@ -21,7 +22,6 @@ from ussd_server.services.providers.call_history import CallSums, sums_of
 from ussd_server.services.providers.messages import (
     OperatorProviderState,
     ProviderChange,
-    ProviderState,
     ProviderStatus,
     SwitchProvider,
 )
@@ -104,8 +104,10 @@ class ProviderStateService:
                 gettext("Switched off by the operator: %(reason)s.", reason=switch.reason),
             )
         share = 1.0 if sums.good_share is None else sums.good_share
-        if self._providers.is_away(name) or (sums.total >= _FEWEST_CALLS and share < _AWAY_SHARE):
+        if self._providers.is_away(name):
             message = gettext("It does not answer our calls; new payments are refused until it does.")
+            if sums.is_refused:
+                message = gettext("It refuses our calls; new payments are refused until it takes them.")
             return ProviderStatus.UNAVAILABLE, sums.trouble_since, message
         if sums.total >= _FEWEST_CALLS and share < _GOOD_SHARE:
             message = gettext(
@@ -113,7 +115,8 @@ class ProviderStateService:
                 failed=sums.failed + sums.unanswered,
                 total=sums.total,
             )
-            return ProviderStatus.DEGRADED, sums.trouble_since, message
+            is_away = share < _AWAY_SHARE
+            return ProviderStatus.UNAVAILABLE if is_away else ProviderStatus.DEGRADED, sums.trouble_since, message
         return ProviderStatus.AVAILABLE, None, gettext("It answers our calls.")
 
 
@@ -134,7 +137,7 @@ class OutageWatch:
             if state.provider in kept and kept[state.provider] is not is_away:
                 self._record(state, is_away)
 
-    def _record(self, state: ProviderState, is_away: bool) -> None:
+    def _record(self, state: OperatorProviderState, is_away: bool) -> None:
         with unit_of_work():
             row, now = lock_row(ProviderFloat, state.provider), self._clock.now()
             if (row.away_since is not None) is is_away:
@@ -153,11 +156,14 @@ class OutageWatch:
             _notify(state, is_away, self._outbox, now)
 
 
-def _notify(state: ProviderState, is_away: bool, outbox: MailOutbox, now: datetime) -> None:
+def _notify(state: OperatorProviderState, is_away: bool, outbox: MailOutbox, now: datetime) -> None:
     """Write mails to operators, one of each an hour for a provider that comes and goes."""
+    said = state.last_error if is_away and is_refusal(state.last_error or "") else None
+    away = marked("refuses our calls" if said else "does not answer")
     about = {
         "provider": state.name,
-        "state": marked("does not answer" if is_away else "answers again"),
+        "state": away if is_away else marked("answers again"),
+        "said": f"{said}\n\n" if said else "",
         "at": written_moment(now),
         "page": "/console/operator/providers",
         "consequence": marked("New payments there are refused until it answers." if is_away else "Payments go on."),

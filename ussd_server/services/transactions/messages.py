@@ -252,7 +252,9 @@ class ChangeDetail(Sparse):
     attempt: Annotated[int | None, "How often the payment had been sent by then, counted from 1."] = None
     sent: Annotated[str | None, "What was sent to the provider: `payment` or `status_query`."] = None
     left_machine: Annotated[bool | None, "False when the request certainly never left this machine."] = None
-    provider_code: Annotated[str | None, "The provider's own code."] = None
+    provider_code: Annotated[
+        str | None, "The provider's own code; of a refused call the HTTP status and its first words."
+    ] = None
     code: Annotated[str | None, "Our code: a failure code, or the outcome of the call in capitals."] = None
     took_ms: Annotated[int | None, "How long it took, in milliseconds."] = None
     note: Annotated[str | None, "A reason that an operator gave."] = None
