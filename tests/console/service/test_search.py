@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import quote
 
+import pytest
+
 from tests.conftest import MovableClock
 from tests.console.conftest import Operators, Visit
 from tests.support.example_client import ExampleClient
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
+from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.payouts.messages import CreatePayout
 from ussd_server.values import kampala_day
 
@@ -68,9 +71,9 @@ def test_people_find_payments_by_amount_part_of_a_reference_and_payee(
     of_day = visitor.get(f"/search?q=inv-2026&kind=transaction&day={today}&format=json").json["items"]
     assert len(of_day) == 2
     assert visitor.get("/search?q=inv-2026&kind=payout&format=json").json["items"] == []
-    for part in ("2026-", "inv"):
+    for part in ("2026-", "inv", "nv", "2026 inv"):
         assert len(visitor.get(f"/search?q={part}&format=json").json["items"]) == 3
-    for nothing in ("nv", "inv%2026", "5000 yesterday", "5000 2026-99-99", "0.001 today"):
+    for nothing in ("nvv", "inv%2026", "5000 yesterday", "5000 2026-99-99", "0.001 today"):
         assert visitor.get(f"/search?q={quote(nothing)}&format=json").json["items"] == [], nothing
     assert foreign.transaction_id not in str(both)
 
@@ -105,3 +108,68 @@ def test_operators_read_that_nothing_was_found(operator: Operators) -> None:
     reply = operator("ann").get("/operator/search?q=theirs")
     assert reply.status_code == 200
     assert "Nothing was found" in reply.text
+
+
+@pytest.mark.both_databases
+def test_people_find_payments_by_parts_of_any_length_in_any_order(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    create, context = services.transactions.create, operator_context(example_client.id)
+    named = replace(request(number="+256770000001", reference="one"), metadata={"name": "Nakato Mary"})
+    paid = create(named, context).transaction
+    create(request(number="+256770000204", reference="two", shillings=70), context)
+    visitor, page = visit("developer"), f"/console/transactions/{paid.transaction_id}"
+    for text in (
+        "0000001", "70000001", "0000 01", "0770 000 001", "077000000 1", "Mary Nakato", "mary", "256 770 000001",
+        "5000/=", "UGX 5,000/=", "Shs 5000", "ugx5000", "5,000/-",
+    ):  # fmt: skip
+        assert visitor.get(f"/search?q={quote(text)}").location == page, text
+    for text in ("770000", "0770 000", "7", "+256"):
+        assert len(visitor.get(f"/search?q={quote(text)}&format=json").json["items"]) == 2, text
+    found = visitor.get("/search?q=000+001&format=json").json["items"]
+    assert found[0]["id"] == paid.transaction_id
+    assert visitor.get("/search?q=Mary+Namubiru&format=json").json["items"] == []
+
+
+def test_an_exact_hit_stands_before_parts_and_amounts(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    create, context = services.transactions.create, operator_context(example_client.id)
+    exact = create(request(reference="5000", shillings=70), context).transaction.transaction_id
+    of_amount = create(request(reference="other", shillings=5000), context).transaction.transaction_id
+    of_part = create(request(reference="a-5000", shillings=70), context).transaction.transaction_id
+    found = visit("developer").get("/search?q=5000&format=json").json["items"]
+    assert [hit["id"] for hit in found] == [exact, of_amount, of_part]
+
+
+@pytest.mark.both_databases
+def test_keys_payouts_menus_webhooks_and_people_are_found_by_a_part_of_their_names(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    owner = example_client.call()
+    key = services.api_keys.create(CreateApiKey(None, name="Till of the shop"), owner)
+    item = {"phone_number": "+256770000002", "amount": 10, "reference": "E-1"}
+    payout = services.payouts.create(CreatePayout("NOV-shop", items=(item,)), owner).payout
+    services.payouts.create(CreatePayout("OCT", items=(item,)), ExampleClient(services, "other").call())
+    visitor = visit("owner")
+    found = visitor.get("/search?q=shop&format=json").json["items"]
+    assert [(hit["kind"], hit["id"]) for hit in found] == [("payout", payout.payout_id), ("key", key.id)]
+    assert visitor.get("/search?q=shop+till").location == f"/console/api-keys/{key.id}"
+    assert visitor.get("/search?q=OCT&format=json").json["items"] == []
+    assert visit("viewer").get("/search?q=till+shop&format=json").json["items"] == []
+    assert visitor.get("/search?q=viewer@acme&format=json").json["items"][0]["kind"] == "person"
+
+
+def test_a_pasted_secret_leads_to_its_key_and_stands_in_no_address(
+    visit: Visit, operator: Operators, services: Services, example_client: ExampleClient
+) -> None:
+    key = example_client.create_key()
+    other = ExampleClient(services, "other").create_key()
+    visitor, ann = visit("owner"), operator("ann")
+    assert visitor.post("/search", q=key.apisecret).location == f"/console/api-keys/{key.id}"
+    assert "stop the key now" in visitor.get(f"/api-keys/{key.id}").text
+    assert visitor.get(f"/search?q={key.apisecret}").location == f"/console/api-keys/{key.id}"
+    assert visitor.post("/search", q=other.apisecret).location == "/console/search"
+    assert ann.post("/operator/search", q=other.apisecret).location == f"/console/operator/api-keys/{other.id}"
+    assert visit("viewer").post("/search", q=key.apisecret).location == "/console/search"
+    assert visitor.post("/search", q="order 7").location == "/console/search?q=order+7"

@@ -80,7 +80,7 @@ def _payout_hit(row: Payout, view: PayoutStates, client: str | None) -> SearchHi
     return SearchHit("payout", row.id, client, title, sentence, row.created_at)
 
 
-def payee_hit(row: PayoutItem, payout: Payout, clients: Mapping[str, str]) -> SearchHit:
+def payee_hit(row: PayoutItem, payout: Payout, clients: Names) -> SearchHit:
     """A row of a payout: its transaction where it has one, else the payout."""
     amount = "" if row.amount_cents is None else f", {written_amount(row.amount_cents)}"
     title = gettext("%(name)s%(amount)s to %(number)s", name=row.name, amount=amount, number=row.phone_number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -12,8 +13,8 @@ MOST_HITS = 50
 """How many hits one search returns."""
 RECENT_PAYMENTS = 10_000
 """In how many of the newest payments, and rows of payouts, amounts and parts of texts are searched."""
-SHORTEST_PART = 3
-"""How many characters of a reference, a description or a name are needed."""
+HITS_OF_A_KIND = 5
+"""How many hits by parts a kind other than payments has, so that payments hide none and are not hidden."""
 KINDS = ("transaction", "session", "event", "key", "payout", "menu", "webhook", "person")
 
 
@@ -35,14 +36,14 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class SearchRecent:
-    """Request for recent payments with a part of a text, or of an amount, and for payees of payouts.
+    """Request for recent objects that have all words of a text, in any order, and for payments of an amount.
 
-    The texts are the reference, the description, the phone number, the receipt, and the metadata with payers' names.
-
-    Give the `part` or the `amount_cents`. Without regard to case. The period is that of `Search`.
+    Payments have them in the reference, the description, the phone number, the receipt and the metadata; the digits of
+    a phone number may be parted by spaces. Give the `text`, the `amount_cents` or both. Without regard to case.
+    The period is that of `Search`.
     """
 
-    part: str | None = None
+    text: str | None = None
     amount_cents: int | None = None
     kind: str | None = None
     from_at: datetime | None = None
@@ -66,3 +67,11 @@ class SearchReply:
     items: Annotated[
         tuple[SearchHit, ...], "What was found, transactions first, of each kind the newest first; at most 50."
     ]
+
+
+def without_repeats(hits: Iterable[SearchHit]) -> tuple[SearchHit, ...]:
+    """The hits, each object once, at most 50."""
+    found: dict[tuple[str, str], SearchHit] = {}
+    for hit in hits:
+        found.setdefault((hit.kind, hit.id), hit)
+    return tuple(found.values())[:MOST_HITS]

@@ -1,10 +1,10 @@
-"""Search: for whole values each kind of object by an index; for amounts and parts of texts the newest payments only."""
+"""Search: for whole values each kind of object by an index; for amounts and words the newest objects only."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -38,12 +38,14 @@ from ussd_server.services.search.hits import (
     webhook_hit,
 )
 from ussd_server.services.search.messages import (
+    HITS_OF_A_KIND,
     MOST_HITS,
     RECENT_PAYMENTS,
     Search,
     SearchHit,
     SearchRecent,
     SearchReply,
+    without_repeats,
 )
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import users_of_receipt
@@ -52,6 +54,10 @@ from ussd_server.values import comparable_receipt, is_id, phone_number, with_hyp
 
 _MOST_CHANGES = 500
 _MOST_PAYOUTS = 100
+_MOST_PAYEES = 20
+_MOST_WORDS = 8
+_DIGITS = re.compile(r"\+?[0-9]+", re.ASCII)
+_BETWEEN_DIGITS = re.compile(r"[\s()./-]")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -62,7 +68,8 @@ class _Kind:
     `grant` is what a caller needs to see it. `names` makes the conditions that an index answers for all clients
     together. `audited` begins the actions of the audit trail that change such an object. `reference` and `phone_number`
     are the columns whose index begins with the client, None without one. `is_named`: which rows
-    a reference names, None for all. `may_be_gone`: its rows are removed.
+    a reference names, None for all. `may_be_gone`: its rows are removed. `parts` are the columns of which words are
+    found among the newest rows; payments have their own.
     """
 
     name: str
@@ -75,6 +82,7 @@ class _Kind:
     phone_number: Any = None
     is_named: Any = None
     may_be_gone: bool = False
+    parts: tuple[Any, ...] = ()
 
 
 _KINDS = (
@@ -108,6 +116,7 @@ _KINDS = (
         "payout.",
         Payout.reference,
         is_named=Payout.replaced_by.is_null(),
+        parts=(Payout.reference, Payout.description),
     ),
     _Kind(
         "session",
@@ -126,8 +135,9 @@ _KINDS = (
         lambda text: [*_by_id(text, ApiKey.id), ApiKey.apikey == text],
         "api_key.",
         may_be_gone=True,
+        parts=(ApiKey.name, ApiKey.apikey),
     ),
-    _Kind("menu", Menu, "menus:read", each_by(menu_hit), lambda _: [], "menu."),
+    _Kind("menu", Menu, "menus:read", each_by(menu_hit), lambda _: [], "menu.", parts=(Menu.name,)),
     _Kind(
         "webhook",
         Webhook,
@@ -136,8 +146,17 @@ _KINDS = (
         lambda text: _by_id(text, Webhook.id),
         "webhook.",
         may_be_gone=True,
+        parts=(Webhook.url,),
     ),
-    _Kind("person", User, "team:read", each_by(person_hit), lambda text: _by_id(text, User.id), "user."),
+    _Kind(
+        "person",
+        User,
+        "team:read",
+        each_by(person_hit),
+        lambda text: _by_id(text, User.id),
+        "user.",
+        parts=(User.email,),
+    ),
 )
 _TABLES = {kind.name: kind.table for kind in _KINDS}
 _IS_COLLECTION = Transaction.type == TransactionType.COLLECTION
@@ -180,22 +199,20 @@ class SearchService:
         return SearchReply(tuple(hits[:MOST_HITS]))
 
     def recent(self, request: SearchRecent, context: RequestContext) -> SearchReply:
-        """The caller's newest payments of an amount or with a part of a text, and payees of payouts.
+        """The caller's newest objects with all words of a text, and payments of an amount, these first.
 
-        For operators those of all clients. Searched are the newest 10,000 payments and rows of payouts.
+        For operators those of all clients. Searched are the newest 10,000 of each kind, and rows of payouts.
         """
         client_id = None if context.caller.kind is CallerKind.OPERATOR else context.client_id
-        names = {} if client_id else {client.id: client.name for client in Client.select(Client.id, Client.name)}
-        hits: list[SearchHit] = []
+        names: Names = {} if client_id else {each.id: each.name for each in Client.select(Client.id, Client.name)}
+        others = [] if request.text is None else _objects_with(request.text, request, client_id, names, context)
         may_see_all = context.may("transactions:read")
+        hits: list[SearchHit] = []
         if request.kind in (None, "transaction") and (may_see_all or context.may("collection:read")):
             payments = _recent_payments(request, client_id)
-            newest = _newest(payments if may_see_all else payments.where(_IS_COLLECTION))
-            hits += transaction_hits(newest, names)
-        if request.kind in (None, "payout") and request.part and context.may("payouts:read"):
-            payouts = _recent_payouts(request, client_id)
-            hits += [payee_hit(row, payouts[row.payout_id], names) for row in _payees(request.part, list(payouts))]
-        return SearchReply(tuple(hits[:MOST_HITS]))
+            rows = payments if may_see_all else payments.where(_IS_COLLECTION)
+            hits = transaction_hits(list(rows.limit(MOST_HITS - len(others))), names)
+        return SearchReply(without_repeats([*hits, *others]))
 
     def owner_of(self, kind: str, object_id: str, context: RequestContext) -> str:
         """The id of the client that an object belongs to, for operators.
@@ -296,22 +313,68 @@ def _by_id(text: str, *columns: Any) -> list[Expression]:
 
 
 def _recent_payments(request: SearchRecent, client_id: str | None) -> Any:
-    """The payments of an amount, or with a part of a text, among the newest of a client; None for all clients."""
-    receipt = fn.COALESCE(Transaction.provider_receipt, Transaction.provider_transaction_id).alias("receipt")
+    """The payments of an amount, or with the words of a text, among the newest of a client; None for all clients."""
+    receipt = fn.COALESCE(Transaction.provider_receipt, Transaction.provider_transaction_id)
     texts = (Transaction.reference, Transaction.description, Transaction.phone_number, receipt, Transaction.metadata)
-    recent = Transaction.select(Transaction.id, Transaction.type, Transaction.amount_cents, *texts)
+    columns = (Transaction.id, Transaction.type, Transaction.amount_cents, Transaction.phone_number)
+    recent = Transaction.select(*columns, _joined(texts).alias("texts"))
+    inner = _newest_of(recent, Transaction, request, client_id).alias("recent")
+    meanings = [] if request.amount_cents is None else [inner.c.amount_cents == request.amount_cents]
+    if request.text is not None:
+        meanings += [*_has_digits(inner.c.phone_number, request.text), _has_words(inner.c.texts, request.text)]
+    payments = Transaction.select().join(inner, on=(inner.c.id == Transaction.id)).where(reduce(operator.or_, meanings))
+    surest_first = [each.desc() for each in meanings[:-1]]
+    return payments.order_by(*surest_first, Transaction.id.desc())
+
+
+def _objects_with(
+    text: str, request: SearchRecent, client_id: str | None, names: Names, context: RequestContext
+) -> list[SearchHit]:
+    """Objects beside payments with the words of a text, some of each kind, and rows of payouts by their payees."""
+    hits: list[SearchHit] = []
+    for kind in _KINDS:
+        if kind.parts and request.kind in (None, kind.name) and context.may(kind.grant):
+            recent = kind.table.select(kind.table.id, _joined(kind.parts).alias("texts"))
+            inner = _newest_of(recent, kind.table, request, client_id).alias("recent")
+            rows = kind.table.select().join(inner, on=(inner.c.id == kind.table.id))
+            named = rows.where(_has_words(inner.c.texts, text))
+            newest = (named if kind.is_named is None else named.where(kind.is_named)).order_by(kind.table.id.desc())
+            hits += kind.hits(list(newest.limit(HITS_OF_A_KIND)), names)
+    if request.kind in (None, "payout") and context.may("payouts:read"):
+        payouts = _recent_payouts(request, client_id)
+        hits += [payee_hit(row, payouts[row.payout_id], names) for row in _payees(text, list(payouts))]
+    return hits
+
+
+def _newest_of(rows: Any, table: Any, request: SearchRecent, client_id: str | None) -> Any:
+    """The newest 10,000 rows of a client, as a subquery: its LIMIT bounds what is read, whatever matches."""
     if client_id is not None:
-        recent = recent.where(Transaction.client_id == client_id)
-    # LIMIT within the subquery bounds what is read, whatever matches.
-    newest = of_period(recent, Transaction, request.from_at, request.to_at)
-    inner = newest.order_by(Transaction.id.desc()).limit(RECENT_PAYMENTS).alias("recent")
-    if request.amount_cents is not None:
-        is_meant = inner.c.amount_cents == request.amount_cents
-    else:
-        names = (inner.c.reference, inner.c.description, inner.c.phone_number, inner.c.receipt)
-        has_part = (text.contains(request.part) for text in (*names, inner.c.metadata.cast("text")))
-        is_meant = reduce(operator.or_, has_part)
-    return Transaction.select().join(inner, on=(inner.c.id == Transaction.id)).where(is_meant)
+        rows = rows.where(table.client_id == client_id)
+    return of_period(rows, table, request.from_at, request.to_at).order_by(table.id.desc()).limit(RECENT_PAYMENTS)
+
+
+def _joined(texts: Iterable[Any]) -> Any:
+    first, *others = (fn.COALESCE(each.cast("text"), "") for each in texts)
+    joined: Any = first
+    for each in others:
+        joined = joined.concat(" ").concat(each)
+    return joined
+
+
+def _has_words(texts: Any, text: str) -> Any:
+    return reduce(operator.and_, (texts.contains(word) for word in text.split()[:_MOST_WORDS]))
+
+
+def _has_digits(number: Any, text: str) -> list[Any]:
+    """Whether a phone number has the digits of a text, which may begin as people in Uganda write numbers: 0772 …
+
+    Nothing for a text that is no number.
+    """
+    digits = _BETWEEN_DIGITS.sub("", text)
+    if not _DIGITS.fullmatch(digits):
+        return []
+    begins = number.startswith(f"+256{digits[1:]}")
+    return [number.contains(digits) | begins if digits.startswith("0") else number.contains(digits)]
 
 
 def _recent_payouts(request: SearchRecent, client_id: str | None) -> dict[str, Payout]:
@@ -330,10 +393,10 @@ def _recent_payouts(request: SearchRecent, client_id: str | None) -> dict[str, P
     return payouts
 
 
-def _payees(part: str, payout_ids: list[str]) -> list[PayoutItem]:
+def _payees(text: str, payout_ids: list[str]) -> list[PayoutItem]:
     if not payout_ids:
         return []
     # The index of named rows has these conditions.
     is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
-    rows = PayoutItem.select().where(PayoutItem.payout_id.in_(payout_ids), is_named, PayoutItem.name.contains(part))
-    return list(rows.order_by(PayoutItem.payout_id.desc(), PayoutItem.line).limit(MOST_HITS))
+    rows = PayoutItem.select().where(PayoutItem.payout_id.in_(payout_ids), is_named, _has_words(PayoutItem.name, text))
+    return list(rows.order_by(PayoutItem.payout_id.desc(), PayoutItem.line).limit(_MOST_PAYEES))

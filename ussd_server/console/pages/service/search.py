@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from flask import g, redirect, render_template, request, url_for
+from flask import flash, g, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
@@ -18,12 +18,13 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import SEND, RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.search.messages import KINDS, SHORTEST_PART, Search, SearchHit, SearchRecent, SearchReply
+from ussd_server.security.credentials import SECRET_PREFIX, may_be_apisecret
+from ussd_server.services.search.messages import KINDS, Search, SearchHit, SearchRecent, SearchReply, without_repeats
 from ussd_server.services.subscribers.messages import GetHistory, ResetPin
 from ussd_server.status import ServiceError
 from ussd_server.values import is_id, phone_number
 
-_SHORTEST, _LONGEST = 3, 64
+_LONGEST = 64
 _COLUMNS = (
     Column("kind", "Kind"),
     Column("title", "What"),
@@ -32,7 +33,12 @@ _COLUMNS = (
     Column("id", "Id", "id"),
 )
 _COLUMNS_OF_OPERATORS = (Column("client", "Client"), *_COLUMNS)
-_AMOUNT = re.compile(r"(?:UGX\s*)?([0-9][0-9.,]*)(?:\s+(today|yesterday|[0-9]{4}-[0-9]{2}-[0-9]{2}))?", re.ASCII | re.I)
+_SHILLINGS = r"(?:UGX|USH|SHS?)\.?"
+_AMOUNT = re.compile(
+    rf"(?:{_SHILLINGS})?\s*([0-9][0-9.,]*)\s*(?:/[=-]|{_SHILLINGS})?"
+    r"(?:\s+(today|yesterday|[0-9]{4}-[0-9]{2}-[0-9]{2}))?",
+    re.ASCII | re.I,
+)
 
 
 @console.page("GET", "/search", needs="search:read")
@@ -45,6 +51,14 @@ def search(context: RequestContext) -> Any:
 def search_all_clients(context: RequestContext) -> Any:
     """The same over all clients."""
     return _answer(services().search.find, _COLUMNS_OF_OPERATORS, (*KINDS, "movement"), context)
+
+
+@console.page("POST", "/search", needs="search:read")
+@console.page("POST", "/operator/search", who="operator", name="seek_for_operators")
+def seek(context: RequestContext) -> Any:
+    """Lead to what the box on every page asks for. A secret leads to its key and never stands in an address."""
+    text = request.form.get("q", "").strip()
+    return _key_of_secret(text, context) or redirect(url_for(_own_search(), q=text), 303)
 
 
 @console.page("GET", "/subscribers/<phone_number>", needs="transactions:read", shows="subscriber")
@@ -79,7 +93,9 @@ def _answer(
     kind = TableFilter("kind", "Kind", {each: each.capitalize() for each in kinds})
     day = TableFilter("day", "Created on", input_type="date")
     text = box.chosen
-    is_searched = _SHORTEST <= len(text) <= _LONGEST and "\0" not in text
+    if of_secret := _key_of_secret(text, context):
+        return of_secret
+    is_searched = 0 < len(text) <= _LONGEST
     wanted = Search(text, kind.chosen or None, forms.day(day.chosen), forms.day(day.chosen, is_last=True))
     hits = _hits(find, wanted, context) if is_searched else ()
     address = link_to(hits[0].kind, hits[0].id) if len(hits) == 1 else None
@@ -110,28 +126,48 @@ def _request_page(request_id: str, context: RequestContext) -> str | None:
     return url_for("console.show_request", request_id=request_id)
 
 
+def _key_of_secret(text: str, context: RequestContext) -> Any:
+    """Where a pasted secret leads: to its key, else to an empty search. None for what is no secret."""
+    if is_id(text) or not may_be_apisecret(text):
+        return None
+    may_list = g.person.is_operator or context.may("api_keys:list")
+    if key_id := services().key_reader.of_secret(text, context) if may_list else None:
+        flash("This key has the secret that you searched for. If others may have read it, stop the key now.", "warn")
+        return redirect(link_to("key", key_id) or "", 303)
+    if SECRET_PREFIX not in text:
+        return None
+    flash("No API key was found for the secret that you searched for.", "warn")
+    return redirect(url_for(_own_search()), 303)
+
+
+def _own_search() -> str:
+    return "console.search_all_clients" if g.person.is_operator else "console.search"
+
+
 def _hits(
     find: Callable[[Search, RequestContext], SearchReply], query: Search, context: RequestContext
 ) -> tuple[SearchHit, ...]:
-    """Objects with the whole value; else those with the number, the amount or the part that the text may mean."""
-    if hits := find(query, context).items:
-        return hits
+    """Objects with the whole value first, then recent ones with the amount or the words that the text may mean."""
     number = forms.phone_number(query.q)
-    if number != query.q:
-        return find(replace(query, q=str(number)), context).items
-    recent = SearchRecent(kind=query.kind, from_at=query.from_at, to_at=query.to_at)
-    if match := _AMOUNT.fullmatch(query.q):
-        try:
-            sought = replace(recent, amount_cents=forms.cents(match[1]))
-            if match[2]:
-                sought = replace(sought, from_at=_day(match[2]), to_at=_day(match[2], is_last=True))
-        except ServiceError:
-            return ()
-        if hits := services().search.recent(sought, context).items:
-            return hits
-    if len(query.q) < SHORTEST_PART or is_id(query.q.lower()):
-        return ()
-    return services().search.recent(replace(recent, part=query.q), context).items
+    exact = find(query, context).items or find(replace(query, q=str(number)), context).items
+    amount = _AMOUNT.fullmatch(query.q)
+    if is_id(query.q.lower()) or (exact and (phone_number(str(number)) or (len(exact) == 1 and not amount))):
+        return exact
+    sought = SearchRecent(query.q, kind=query.kind, from_at=query.from_at, to_at=query.to_at)
+    if amount:
+        sought = _with_amount(sought, amount[1], amount[2])
+    return without_repeats([*exact, *services().search.recent(sought, context).items])
+
+
+def _with_amount(sought: SearchRecent, amount: str, day: str | None) -> SearchRecent:
+    """The search, also for payments of an amount; on a day, where one is named. As it is for what is no amount."""
+    try:
+        amount_cents = forms.cents(amount)
+        if day is None:
+            return replace(sought, amount_cents=amount_cents)
+        return replace(sought, text=None, amount_cents=amount_cents, from_at=_day(day), to_at=_day(day, is_last=True))
+    except ServiceError:
+        return sought
 
 
 def _day(text: str, *, is_last: bool = False) -> datetime | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from ussd_server.context import APPROVE, NOT_PERMITTED, RequestContext
+from ussd_server.context import APPROVE, NOT_PERMITTED, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
@@ -33,6 +33,8 @@ from ussd_server.values import is_id, kampala_day
 from ussd_server.wire import view_of_row
 
 _SOON = timedelta(days=7)
+_MOST_COMPARED = 10_000
+_SECRETS = (ApiKey.secret_digest, ApiKey.previous_secret_digest, ApiKey.digest_key_id)
 
 
 class ApiKeyReader:
@@ -89,6 +91,19 @@ class ApiKeyReader:
         """One key of any client, for the operator. NOT_FOUND for an unknown one."""
         context.require_operator()
         return self._summaries([key_of_any_client(id_or_apikey)])[0]
+
+    def of_secret(self, secret: str, context: RequestContext) -> str | None:
+        """The id of the key that has or had this secret, None for none; for operators among the keys of all clients."""
+        rows = ApiKey.select(ApiKey.id, *_SECRETS).order_by(ApiKey.id.desc()).limit(_MOST_COMPARED)
+        if context.caller.kind is not CallerKind.OPERATOR:
+            context.require("api_keys:list", NOT_PERMITTED)
+            rows = rows.where(ApiKey.client_id == context.client_id)
+        has_secret = (row.id for row in rows if self._has_secret(row, secret))
+        return next(has_secret, None)
+
+    def _has_secret(self, row: ApiKey, secret: str) -> bool:
+        digests = (each for each in (row.secret_digest, row.previous_secret_digest) if each)
+        return any(self._vault.matches(secret, row.id, bytes(each), row.digest_key_id) for each in digests)
 
     def calls(self, api_key_id: str, context: RequestContext) -> tuple[CallWindow, ...]:
         """The key's calls of the last minute and hour. NOT_FOUND for a key that is not the client's."""
