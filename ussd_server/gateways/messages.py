@@ -167,11 +167,13 @@ class Gateway(ABC):
     """The adapter of a gateway, and the gateway's own side for the phone in the console.
 
     `sends_events`: an ended call is reported to the channel's events path. A path may also have one of `other_names`.
+    `answer_seconds` is how long it waits for a screen: Africa's Talking documents ten, the others nothing.
     """
 
     name: str
     other_names: tuple[str, ...] = ()
     sends_events = False
+    answer_seconds = 10.0
 
     @abstractmethod
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:

@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ussd_server.menus.checks import references
-from ussd_server.menus.checks.paths import find_long_paths, find_loops, find_unguarded_payments, find_unreachable
+from ussd_server.menus.checks.paths import (
+    find_long_paths,
+    find_loops,
+    find_unguarded_payments,
+    find_unreachable,
+    find_vain_waits,
+)
 from ussd_server.menus.checks.secret_entries import find_leaking_secrets
 from ussd_server.menus.checks.types import find_fractions, find_wrong_types
 from ussd_server.menus.checks.width_proof import find_long_messages, prove
@@ -133,6 +139,7 @@ def _placed(finding: Finding, places: Places) -> Finding:
 
 def _path_findings(document: Document, session_life_seconds: int, work: WorkBudget) -> Iterator[Finding]:
     yield from find_unguarded_payments(document)
+    yield from find_vain_waits(document)
     yield from find_loops(document)
     yield from find_unreachable(document)
     yield from find_long_paths(document, session_life_seconds, work)

@@ -40,6 +40,20 @@ def find_unguarded_payments(document: Document) -> Iterator[Finding]:
                 )
 
 
+def find_vain_waits(document: Document) -> Iterator[Finding]:
+    """Find nodes that wait for a payment where a session may have made none."""
+    reached, waiting = set[str](), [document.start]
+    while waiting:
+        name = waiting.pop()
+        node = document.nodes.get(name)
+        if node is None or name in reached:
+            continue
+        reached.add(name)
+        waiting += [each.target for each in exits(node) if each.path != ("accepted",)]
+        if isinstance(node, nodes.WaitNode):
+            yield error("payment", "a session may be here without a payment; lead here from `accepted` only", name)
+
+
 def find_loops(document: Document) -> Iterator[Finding]:
     """Find loops and too long sequences of nodes that show no screen."""
     graph = {
@@ -56,7 +70,7 @@ def find_loops(document: Document) -> Iterator[Finding]:
             graph = {name: nexts - set(cycle) for name, nexts in graph.items() if name not in cycle}
     lengths: dict[str, int] = {}
     for name in order:
-        silent = not isinstance(document.nodes[name], nodes.ScreenNode) or bool(graph.get(name))
+        silent = not nodes.has_screen(document.nodes[name]) or bool(graph.get(name))
         lengths[name] = int(silent) + max((lengths[each] for each in graph.get(name, ())), default=0)
     longest = max(lengths, key=lambda name: lengths[name], default=None)
     if longest is not None and lengths[longest] >= MAX_HOPS:
@@ -75,7 +89,7 @@ def find_unreachable(document: Document) -> Iterator[Finding]:
 
 def find_long_paths(document: Document, life_seconds: int, work: WorkBudget) -> Iterator[Finding]:
     """Find last screens after more than ten screens, or later than the session expires."""
-    is_screen = {name: float(isinstance(node, nodes.ScreenNode)) for name, node in document.nodes.items()}
+    is_screen = {name: float(nodes.has_screen(node)) for name, node in document.nodes.items()}
     screens = _distances(document, is_screen)
     seconds = _distances(document, {name: _seconds(document, node, work) for name, node in document.nodes.items()})
     for name, node in document.nodes.items():
@@ -129,7 +143,7 @@ def _silent_targets(node: nodes.Node) -> list[str]:
         return [node.empty] if node.empty is not None else []
     if isinstance(node, nodes.PinNode):
         return [target for target in (node.locked, node.missing) if target is not None]
-    if isinstance(node, nodes.ScreenNode | nodes.HandoverNode):
+    if nodes.has_screen(node) or isinstance(node, nodes.HandoverNode):
         return []
     return [each.target for each in exits(node)]
 
@@ -151,8 +165,9 @@ def _distances(document: Document, weights: Mapping[str, float]) -> dict[str, fl
 
 def _seconds(document: Document, node: nodes.Node, work: WorkBudget) -> float:
     """Estimate the seconds that a subscriber spends at a node: reading, typing, and the network."""
-    if not isinstance(node, nodes.ScreenNode):
-        return SECONDS_AN_ACTION if isinstance(node, nodes.ActionNode) else 0
+    waiting = node.seconds if isinstance(node, nodes.WaitNode) else 0
+    if not nodes.has_screen(node):
+        return waiting or (SECONDS_AN_ACTION if isinstance(node, nodes.ActionNode) else 0)
     renderer = Renderer(document, document.default_language)
     view = renderer.view(node, WidestValues(document))
     work.spend(len(view.body) // 5)
@@ -160,4 +175,4 @@ def _seconds(document: Document, node: nodes.Node, work: WorkBudget) -> float:
     pages = view.pages(renderer.footer(back=True), document.budgets.common) if is_paged else [view.body]
     variable = document.variables.get(node.var) if isinstance(node, nodes.InputNode) else None
     typing = len(variable.widest) if variable is not None else 0
-    return len(pages) * SECONDS_A_SCREEN + sum(map(len, pages)) / READING_CHARACTERS_A_SECOND + typing
+    return waiting + len(pages) * SECONDS_A_SCREEN + sum(map(len, pages)) / READING_CHARACTERS_A_SECOND + typing

@@ -45,7 +45,7 @@ def find_key_clashes(document: Document) -> Iterator[Finding]:
     """Find options that cannot be chosen because another option or a navigation key has their key."""
     widest = WidestValues(document)
     for name, node in document.nodes.items():
-        if isinstance(node, nodes.ScreenNode):
+        if nodes.has_screen(node):
             keys = [each.key for each in choices(document, node, widest, document.default_language)]
             for key in sorted(set(keys) & document.navigation.keys):
                 message = f"the key `{key}` is a navigation key; give the option another"

@@ -9,7 +9,7 @@ from itertools import product
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.findings import Finding, error, node_path, shorten
-from ussd_server.menus.document.nodes import EndNode, InputNode, PinNode, ScreenNode, SmsNode
+from ussd_server.menus.document.nodes import EndNode, InputNode, PinNode, ScreenNode, SmsNode, has_screen
 from ussd_server.menus.engine.entries import notices
 from ussd_server.menus.engine.views import OPTIONS, WORDS, Renderer, WidestValues
 from ussd_server.menus.text import BASIC, EXTENSION, Budget, Size, joined, measure, sms_parts, transliterate
@@ -156,7 +156,7 @@ def _shown(document: Document) -> Iterator[tuple[ScreenNode, str]]:
     Where a text is missing that may not be missing, only that is reported.
     """
     for node in document.nodes.values():
-        if isinstance(node, ScreenNode):
+        if has_screen(node):
             for language in document.languages:
                 if document.fallback or all(language in text.by_language for _, text in texts(node)):
                     yield node, language

@@ -128,9 +128,9 @@ class DocumentFields:
         return default or ""
 
     def integer(self, name: str, default: int | None, low: int, high: int) -> int | None:
-        """Return a whole number from `low` to `high`, or `default` when the field is absent."""
+        """Return a whole number from `low` to `high`, or `default` when the field is absent; without one it may not."""
         value = self.value(name)
-        if value is None:
+        if value is None and default is not None:
             return default
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             self.refuse(f"`{self._path(name)}` has to be a whole number from {low} to {high}", at=name)

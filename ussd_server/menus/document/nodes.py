@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeGuard
 
 from ussd_server.menus.document import kinds
 from ussd_server.menus.document.expressions import Assignments, Expression
@@ -16,6 +16,7 @@ from ussd_server.wire import Key
 
 MAX_TIMEOUT_MS = 2500
 MAX_OPTIONS = 60
+MAX_WAIT_SECONDS = 20
 
 _LONGEST_LANGUAGE_NAME = 40
 
@@ -293,6 +294,26 @@ class PayNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitNode:
+    """Waits for the outcome of the session's last payment."""
+
+    name: str
+    text: Annotated[
+        LocalizedText | None,
+        kinds.TEXT,
+        "the text of a screen before the wait, which begins when the subscriber goes on; without it, it begins at once",
+    ] = None
+    seconds: Annotated[
+        int,
+        kinds.whole(1, MAX_WAIT_SECONDS),
+        "how long it waits: 1 to 20 seconds, in all waits between two screens together; 8 at most by a gateway",
+    ]
+    succeeded: Annotated[str, kinds.BRANCH, "the node or last screen when the payment succeeded"]
+    failed: Annotated[str, kinds.BRANCH, "the node or last screen when it failed"]
+    waiting: Annotated[str, kinds.BRANCH, "the node or last screen when there is no outcome yet"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PinNode:
     """The subscriber's own PIN with you: chosen, asked for or changed. It is never stored or shown."""
 
@@ -345,7 +366,7 @@ class EndNode:
 
 
 ActionNode = BalanceNode | LookupNameNode | HttpNode | PayNode | SmsNode | HandoverNode
-ScreenNode = MenuNode | InputNode | PinNode | ConfirmNode | ListNode | TextNode | LanguageNode | EndNode
+ScreenNode = MenuNode | InputNode | PinNode | ConfirmNode | ListNode | TextNode | LanguageNode | WaitNode | EndNode
 Node = ScreenNode | ActionNode | RouterNode | SetNode
 
 NODES: dict[str, type[Node]] = {
@@ -363,9 +384,15 @@ NODES: dict[str, type[Node]] = {
     "sms": SmsNode,
     "http": HttpNode,
     "pay": PayNode,
+    "wait_for_payment": WaitNode,
     "handover": HandoverNode,
     "end": EndNode,
 }
+
+
+def has_screen(node: Node) -> TypeGuard[ScreenNode]:
+    """Whether a node shows a screen: of those that wait, only one with a text."""
+    return isinstance(node, ScreenNode) and not (isinstance(node, WaitNode) and node.text is None)
 
 
 def kind_of(node: Node) -> str:

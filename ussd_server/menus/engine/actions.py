@@ -85,6 +85,14 @@ class HandoverAction:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitAction:
+    """Wait for the outcome of the session's last payment, at most `seconds`."""
+
+    node: str
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class PinAction:
     """Look at the subscriber's PIN (`look`), check one (`old`) or keep a new one (`new`); `mode` is the node's."""
 
@@ -95,7 +103,9 @@ class PinAction:
     pin: str = field(default="", repr=False)
 
 
-MenuAction = PayAction | BalanceAction | LookupNameAction | SmsAction | HttpAction | HandoverAction | PinAction
+MenuAction = (
+    PayAction | BalanceAction | LookupNameAction | SmsAction | HttpAction | HandoverAction | PinAction | WaitAction
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +113,13 @@ class Paid:
     """The payment was created (`accepted`), or refused before anything was stored."""
 
     accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentSeen:
+    """What became of a payment: `succeeded`, `failed`, or `waiting` while there is no outcome."""
+
+    word: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +179,7 @@ class Failed:
     timed_out: bool = False
 
 
-ActionOutcome = Paid | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | PinChecked | Failed
+ActionOutcome = Paid | PaymentSeen | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | PinChecked | Failed
 
 
 def action_of(node: nodes.ActionNode, scope: Scope, language: str, confirmation: str | None) -> MenuAction | None:

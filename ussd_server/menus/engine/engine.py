@@ -22,6 +22,7 @@ from ussd_server.menus.document.nodes import (
     PinNode,
     SmsNode,
     TextNode,
+    WaitNode,
 )
 from ussd_server.menus.document.rules import Rule
 from ussd_server.menus.engine.actions import (
@@ -35,6 +36,7 @@ from ussd_server.menus.engine.actions import (
     NameFound,
     Paid,
     PayAction,
+    PaymentSeen,
     SmsAction,
     failure_target,
     handover_action,
@@ -222,6 +224,8 @@ def _choose(navigator: Navigator, state: State, typed: str) -> Turn:
         case TextNode():
             last = state.page == len(navigator.pages(state, node)) - 1
             return navigator.advance(state, node.goto) if last else navigator.show(state)
+        case WaitNode():
+            return navigator.wait(state, node)
         case InputNode():
             return _store_input(navigator, state, node, typed)
         case PinNode():
@@ -273,6 +277,8 @@ def _apply_outcome(navigator: Navigator, state: State, outcome: ActionOutcome) -
         case PayNode(), _:
             # It is not known whether the payment was created, so the screen must not say that it failed.
             return navigator.say(state, phrase("payment_processing", state.language), ends=True)
+        case WaitNode(), PaymentSeen(word=word):
+            return navigator.go_to(state, getattr(node, word))
         case PinNode(), _:
             return apply_pin_outcome(navigator, state, node, outcome)
         case HandoverNode(), HandedOver(text=text, ends=ends):

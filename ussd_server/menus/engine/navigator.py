@@ -11,7 +11,7 @@ from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Assignments, CalendarDay, Expression, NoValueError, Scope
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import EVERY_PROVIDER, ProviderStates
-from ussd_server.menus.engine.actions import MenuAction, PinAction, action_of, failure_target
+from ussd_server.menus.engine.actions import MenuAction, PinAction, WaitAction, action_of, failure_target
 from ussd_server.menus.engine.kept_secrets import Digest, KeptSecret, digests_of, kept_secrets
 from ussd_server.menus.engine.views import Renderer, is_constant, items_of
 from ussd_server.menus.phrases import phrase
@@ -204,6 +204,8 @@ class Navigator:
                 case nodes.PinNode():
                     look = PinAction(node.name, "look", node.mode, node.tries)
                     return Turn(_state_during(state, node, hops), action=look)
+                case nodes.WaitNode(text=None):
+                    return self.wait(state._replace(hops=hops), node)
                 case _ if isinstance(node, nodes.ActionNode):
                     action = action_of(node, state.scope(), state.language, state.confirmation)
                     if action is not None:
@@ -214,6 +216,9 @@ class Navigator:
                 case _:
                     return self.show(self.stand_at(state, node))
         return self.end_with_error(state)
+
+    def wait(self, state: State, node: nodes.WaitNode) -> Turn:
+        return Turn(_state_during(state, node, state.hops), action=WaitAction(node.name, node.seconds))
 
     def advance(self, state: State, target: str | None) -> Turn:
         """Go from the present screen to `target`; the screen is pushed onto the stack for back.
@@ -273,7 +278,7 @@ class Navigator:
         return Turn(state if state.page == page else state._replace(page=page), screen)
 
     def pages(self, state: State, node: nodes.Node, notice: str = "") -> list[str]:
-        assert isinstance(node, nodes.ScreenNode)
+        assert nodes.has_screen(node)
         budget, has_back = self.budget(state), bool(state.back) and not isinstance(node, nodes.EndNode)
         place = (node.name, state.language, self.channel.transliterates, has_back, budget)
         if not notice and place in self.document.page_cache:
@@ -365,7 +370,7 @@ def _kept_at(node: nodes.Node, entered: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _state_during(state: State, node: nodes.ActionNode | nodes.PinNode, hops: int) -> State:
+def _state_during(state: State, node: nodes.ActionNode | nodes.PinNode | nodes.WaitNode, hops: int) -> State:
     """Return the state during an action, without the values that only this action may use."""
     return state._replace(
         node=node.name,

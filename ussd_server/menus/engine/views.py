@@ -17,6 +17,7 @@ from ussd_server.menus.document.nodes import (
     PinNode,
     ScreenNode,
     TextNode,
+    WaitNode,
 )
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.phrases import phrase
@@ -137,6 +138,8 @@ def choices(document: Document, node: ScreenNode, values: Values, language: str)
             yield Choice("2", label("no", language), node.no)
         case TextNode():
             yield Choice("1", label("continue", language), node.goto)
+        case WaitNode():
+            yield Choice("1", label("continue", language), node.succeeded)
 
 
 def is_constant(node: ScreenNode) -> bool:

@@ -28,7 +28,7 @@ _ACTION_COLOUR, _OTHER_COLOUR = "#e6dcf7", "#e2f4e4"
 # Visible on a light and on a dark page.
 _LINE_COLOUR, _START_COLOUR = "#7a8794", "#1f6feb"
 _TEXT_COLOUR, _QUIET_COLOUR = "#1c2733", "#4b5a68"
-_ACTIONS = ("http", "balance", "lookup_name", "sms", "handover")
+_ACTIONS = ("http", "balance", "lookup_name", "sms", "handover", "wait_for_payment")
 
 
 @dataclass(frozen=True, slots=True)

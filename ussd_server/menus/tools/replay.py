@@ -182,6 +182,9 @@ class _Replayer:
         match action:
             case actions.PayAction():
                 return actions.Paid(accepted=self._past.has_paid and turn.node != node.rejected)
+            case actions.WaitAction():
+                seen = (word for word in ("failed", "waiting") if turn.node == getattr(node, word))
+                return actions.PaymentSeen(next(seen, "succeeded"))
             case actions.BalanceAction():
                 return actions.BalanceFound(100 * _whole(self._values.get(node.var)))
             case actions.LookupNameAction():

@@ -32,7 +32,11 @@ class World:
     ] = field(default_factory=dict)
     given: Annotated[Values, ANYTHING, "the given variables"] = field(default_factory=dict)
     pins: Annotated[Mapping[str, str], ANYTHING, "PINs, by phone number"] = field(default_factory=dict)
-    payments: Annotated[str, one_of("accepted", "rejected"), "`rejected`: every payment is refused"] = "accepted"
+    payments: Annotated[
+        str,
+        one_of("accepted", "rejected", "succeeded", "failed"),
+        "`accepted` (default): without an outcome; `rejected`: refused; `succeeded`, `failed`: what a wait finds",
+    ] = "accepted"
 
 
 class Simulator:
@@ -138,6 +142,8 @@ class Simulator:
         match action:
             case actions.PayAction():
                 return self._pay(action)
+            case actions.WaitAction():
+                return actions.PaymentSeen("waiting" if self.world.payments == "accepted" else self.world.payments)
             case actions.BalanceAction(account=account):
                 return actions.BalanceFound(_cents(self.world.balances.get(account, 0)))
             case actions.LookupNameAction(phone_number=phone_number):
@@ -183,7 +189,7 @@ class Simulator:
             return actions.Paid(accepted=False)
         self._paid_cents = action.amount_cents
         self.payments[self._session.session_id, action.confirmation] = {
-            "status": "pending",
+            "status": "pending" if self.world.payments == "accepted" else self.world.payments,
             "type": action.kind,
             "amount": action.amount_cents // 100,
             "phone_number": action.phone_number,

@@ -38,12 +38,14 @@ from ussd_server.services.transactions.messages import (
     NotCopied,
     PayingMenu,
     TransactionHistory,
+    TransactionStatus,
     TransactionType,
     TransactionView,
     Undigested,
 )
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import Turns
 from ussd_server.values import comparable_receipt, is_id
 from ussd_server.wire import Page, fields_without
 
@@ -61,6 +63,8 @@ INCOMING = "in/"
 
 _OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 _LOOK_AGAIN_SECONDS = 0.1
+_WAITING_PHONES = 100
+_PHONES_LOOK_AGAIN_SECONDS = 0.5
 _CONTENT = fields_without(CreateTransaction, Undigested)
 _COPIED = fields_without(CreateTransaction, Undigested, NotCopied)
 _FILTERS = (
@@ -84,6 +88,7 @@ class TransactionService:
         self._providers, self._guard = runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
         self._waiting = Bulkhead(runtime.settings.threads // 2)
+        self._waiting_phones = Bulkhead(_WAITING_PHONES)
         self._creator, self._receipts = creator, ReceiptWriter(runtime)
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
@@ -210,6 +215,19 @@ class TransactionService:
         # A client that asks for a reference wants to know whether its request arrived.
         replica = self._replica if request.reference is None else None
         return page_of(rows, Transaction, request, self._tokens, views_of, replica)
+
+    def outcome(self, transaction_id: str, client_id: str, seconds: float) -> TransactionStatus:
+        """The status of a menu's payment once it is final; its present one after `seconds`, or if too many wait.
+
+        Holds no connection to the database while it waits, and lends the turn of its thread.
+        """
+        looks = Turns.pauses(attempts(seconds, _LOOK_AGAIN_SECONDS, _PHONES_LOOK_AGAIN_SECONDS))
+        with self._waiting_phones.permit(client_id) as permit:
+            for _ in looks:
+                row = find_row(Transaction, transaction_id)
+                if not permit.is_held or row.completed_at is not None:
+                    break
+        return TransactionStatus(row.status)
 
     def _watch(
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]

@@ -31,12 +31,15 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
 )
 from ussd_server.services.transactions.transactions import TransactionService
+from ussd_server.services.ussd.lookup import OUTCOME_WORDS
+from ussd_server.services.ussd.sessions import StepInput
 from ussd_server.status import Code, ServiceError
 
 log = Logger(__name__)
 
 CALL_SECONDS = 2.5
 STEP_SECONDS = 5.5
+_SECONDS_AFTER_A_WAIT = 1.5
 _LOOKUPS = 20
 # How many requests of a process may wait for clients' servers; it has some thousand connections of callers.
 _WAITING_PERMITS = 400
@@ -46,23 +49,22 @@ _UNCERTAIN = (Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE, Code.IDEMPOTENCY_KE
 
 @dataclass(slots=True)
 class ActionContext:
-    """The step that actions run for, and what they did.
+    """The step that actions run for.
 
-    `context` is the call that brought the step: its rights bound what the menu does. `menu` is the menu's version.
-    `conversation` are the names of the conversation that outlast our records. `ends_at`, in seconds of the monotonic
-    clock, is the deadline of all actions of the step, because gateways drop slow steps. `is_unsure` while it is unknown
-    whether a payment was created.
+    `context` is the call that brought the step: its rights bound what the menu does. `paid_id` is the last payment of
+    the session before this step. `menu` is the menu's version. `conversation` are the names of the conversation that
+    outlast our records. `ends_at`, in seconds of the monotonic clock, is the deadline of all actions of the step,
+    because gateways drop slow steps. What the actions do is noted in the effects of `step`.
     """
 
     context: RequestContext
+    step: StepInput
     menu: PayingMenu
     facts: SessionFacts
     conversation: tuple[str, ...]
     language: str
     turn: int
-    may_have_paid: bool
-    transaction_id: str | None = None
-    is_unsure: bool = False
+    paid_id: str | None
     ends_at: float = field(default_factory=lambda: time.monotonic() + STEP_SECONDS)
 
     def seconds_left(self) -> float:
@@ -100,6 +102,8 @@ class Actions:
         match action:
             case actions.PayAction():
                 return self._pay(action, action_context)
+            case actions.WaitAction(seconds=seconds):
+                return self._wait(seconds, action_context)
             case actions.BalanceAction(account=account):
                 request = None if account == MAIN_ACCOUNT else account
                 return actions.BalanceFound(self._balances.get(request, action_context.context).available_cents)
@@ -135,20 +139,35 @@ class Actions:
             menu_step=(*action_context.conversation, action.confirmation.rpartition("#")[0]),
             menu=action_context.menu,
         )
-        had_paid, action_context.may_have_paid, action_context.is_unsure = action_context.may_have_paid, True, True
+        effects = action_context.step.effects
+        had_paid, effects.may_have_paid, effects.is_unsure = effects.may_have_paid, True, True
         try:
             created = self._transactions.create(request, action_context.context)
         except ServiceError as error:
             if error.code in _UNCERTAIN:
                 return actions.Failed()
-            action_context.may_have_paid, action_context.is_unsure = had_paid, False
+            effects.may_have_paid, effects.is_unsure = had_paid, False
             lacks_right = error.code is Code.INSUFFICIENT_SCOPE
             if lacks_right and request.type != TransactionType.COLLECTION and action_context.context.may(SEND):
                 self._report_revoked(action_context)
             return actions.Paid(accepted=False)
-        action_context.is_unsure = False
-        action_context.transaction_id = created.transaction.transaction_id
+        effects.is_unsure = False
+        effects.transaction_id = created.transaction.transaction_id
         return actions.Paid(accepted=True)
+
+    def _wait(self, seconds: int, action_context: ActionContext) -> actions.ActionOutcome:
+        """Wait for the outcome of the session's last payment; the actions after it have the rest of the step."""
+        effects, waits_until = action_context.step.effects, action_context.step.waits_until
+        transaction_id = effects.transaction_id or action_context.paid_id
+        if transaction_id is None:
+            return actions.Failed()
+        allowed = max(0.0, min(seconds, waits_until - time.monotonic()))
+        status = self._transactions.outcome(transaction_id, action_context.context.client_id, allowed)
+        action_context.ends_at = max(action_context.ends_at, time.monotonic() + _SECONDS_AFTER_A_WAIT)
+        if status not in OUTCOME_WORDS:
+            return actions.PaymentSeen("waiting")
+        effects.told_id = transaction_id
+        return actions.PaymentSeen(OUTCOME_WORDS[status])
 
     def _report_revoked(self, action_context: ActionContext) -> None:
         """Write to the owners that this version of the menu sends no money any more, once."""

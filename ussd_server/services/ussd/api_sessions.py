@@ -85,8 +85,7 @@ class UssdService:
                 continue
             if self._is_repeat(row, known_turn, request):
                 return view_of(row)
-            action_context = self._conversations.action_context(row, context)
-            answered = self._conversations.enter(row, request.text, step_input, action_context)
+            answered = self._conversations.enter(row, request.text, step_input, context)
             if answered is not None:
                 return view_of(answered)
         raise ServiceError(Code.SERVICE_UNAVAILABLE, "The session is busy", retry_after_seconds=1)

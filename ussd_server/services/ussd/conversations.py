@@ -6,6 +6,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.menus.document.document import Document
+from ussd_server.menus.engine.actions import ActionOutcome, MenuAction, WaitAction
 from ussd_server.menus.engine.engine import enter, finish, start
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts, Turn
 from ussd_server.menus.engine.resumption import announce, reopen
@@ -16,7 +17,7 @@ from ussd_server.services.menus.documents import document_of, facts_of, publishe
 from ussd_server.services.subscribers.pins import has_pin
 from ussd_server.services.transactions.messages import PayingMenu, TransactionStatus
 from ussd_server.services.ussd.actions import ActionContext, Actions
-from ussd_server.services.ussd.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
+from ussd_server.services.ussd.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting, mark_shown
 from ussd_server.services.ussd.messages import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.services.ussd.sessions import Sessions, StepInput, may_be_paying, state_of
 from ussd_server.values import KAMPALA, unchanging
@@ -68,7 +69,7 @@ class Conversations:
         row.node, row.language = turn.state.node, turn.state.language
         if not self._sessions.insert_claimed(row):
             return None
-        return self._finish(row, turn, dial.input, self.action_context(row, dial.context), dial.display)
+        return self._finish(row, turn, dial.input, dial.context, dial.display)
 
     def _new_row(self, dial: DialRequest) -> UssdSession:
         return self._sessions.new_row(
@@ -138,13 +139,13 @@ class Conversations:
         row: UssdSession,
         entry: str,
         step_input: StepInput,
-        action_context: ActionContext,
+        context: RequestContext,
         display: DisplayOptions = STANDARD,
     ) -> UssdSession | None:
-        """Answer an entry; None when another step was faster or the session has ended since."""
+        """Answer an entry by the rights of `context`; None when another step was faster or the session has ended."""
         turn = self._turn_after(row, entry, display)
         if turn.action is not None:
-            return self._finish(row, turn, step_input, action_context, display) if self._sessions.claim(row) else None
+            return self._finish(row, turn, step_input, context, display) if self._sessions.claim(row) else None
         return row if self._sessions.write(row, turn, step_input) else None
 
     def enter_cached(self, row: UssdSession, entry: str, step_input: StepInput, display: DisplayOptions) -> bool:
@@ -159,39 +160,45 @@ class Conversations:
         document = published_document(row.menu_id, row.menu_version)
         return enter(document, self._sessions.state_of(row), entry, display)
 
-    def action_context(self, row: UssdSession, context: RequestContext) -> ActionContext:
-        """Return the context for the actions of a step. Each acts with the rights of the call that brought the step."""
-        document = document_of(row)
-        return ActionContext(
-            context,
-            PayingMenu(row.menu_id, row.menu_version, document.id, document.title),
-            facts_of(row, self._provider_states),
-            _conversation(row),
-            row.language,
-            len(row.turns),
-            row.transaction_id is not None,
-        )
-
     def _finish(
         self,
         row: UssdSession,
         turn: Turn,
         step_input: StepInput,
-        context: ActionContext,
+        context: RequestContext,
         display: DisplayOptions,
     ) -> UssdSession | None:
         """Run the actions of a claimed step and write it; None when the session has ended since.
 
         Releases the claim of a step that was not written, unless it is unknown whether a payment was created.
         """
-        token, is_written = row.working_token, False
+        token, is_written, document, effects = row.working_token, False, document_of(row), step_input.effects
         assert token is not None
+        effects.transaction_id, effects.may_have_paid = None, row.transaction_id is not None
+        action_context = ActionContext(
+            context,
+            step_input,
+            PayingMenu(row.menu_id, row.menu_version, document.id, document.title),
+            facts_of(row, self._provider_states),
+            _conversation(row),
+            row.language,
+            len(row.turns),
+            row.transaction_id,
+        )
+
+        def run(action: MenuAction) -> ActionOutcome:
+            if isinstance(action, WaitAction):
+                self._sessions.hold(row, step_input.waits_until)
+            return self._actions.run(action, action_context)
+
         try:
-            turn = finish(document_of(row), turn, lambda action: self._actions.run(action, context), display)
-            is_written = self._sessions.write(row, turn, step_input, context.transaction_id)
+            turn = finish(document, turn, run, display)
+            is_written = self._sessions.write(row, turn, step_input, effects.transaction_id)
         finally:
-            if not is_written and not context.is_unsure:
-                self._sessions.release(row.id, token, context.transaction_id)
+            if not is_written and not effects.is_unsure:
+                self._sessions.release(row.id, token, effects.transaction_id)
+        if is_written and effects.told_id is not None:
+            mark_shown(effects.told_id, row.id, row.last_seen_at)
         return row if is_written else None
 
     def _facts(self, row: UssdSession, menu_version: int | None = None) -> SessionFacts:

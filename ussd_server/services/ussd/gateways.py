@@ -112,7 +112,8 @@ class GatewayService:
         if only_client_id is not None:
             # The dialled text was split by the codes of the whole channel, as for its gateway.
             channel = replace(channel, client_id=only_client_id)
-        phone_step = PhoneStep(step, channel, request_id, self._sessions.received(step.text, step.sequence))
+        step_input = self._sessions.received(step.text, step.sequence, gateway.answer_seconds)
+        phone_step = PhoneStep(step, channel, request_id, step_input)
         try:
             screen = self._answer_from_cache(phone_step) or self._answer(phone_step)
         except NoScreenError:
@@ -218,10 +219,9 @@ class GatewayService:
             case Repeat(turn=turn) if row is not None:
                 return _screen_of(row.turns[turn])
             case Entry(text=text) if row is not None:
-                context = self._conversations.action_context(row, phone_step.call_for(row.client_id))
-                phone_step.action_context = context
-                row = self._conversations.enter(row, text, phone_step.input, context, phone_step.channel.display)
-            case Start() | Restart() if phone_step.has_paid:
+                call = phone_step.call_for(row.client_id)
+                row = self._conversations.enter(row, text, phone_step.input, call, phone_step.channel.display)
+            case Start() | Restart() if phone_step.input.effects.transaction_id is not None:
                 # The session ended while the payment was being created.
                 raise NoScreenError
             case Start(entries=entries):

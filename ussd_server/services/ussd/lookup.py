@@ -269,7 +269,7 @@ def find_waiting(row: UssdSession, now: datetime) -> WaitingOutcome | None:
     return WaitingOutcome(payment.id, str(payment.paid_in), payment.spoken, word, payment.type, payment.amount_cents)
 
 
-def mark_shown(outcome: WaitingOutcome, now: datetime) -> bool:
-    """Note that an outcome is shown, in the unit of work that inserts the session. False when it was shown before."""
-    row = {"transaction_id": outcome.transaction_id, "session_id": outcome.session_id, "shown_at": now}
+def mark_shown(transaction_id: str, session_id: str, now: datetime) -> bool:
+    """Note that the outcome of a payment of a session is shown. False when it was shown before."""
+    row = {"transaction_id": transaction_id, "session_id": session_id, "shown_at": now}
     return bool(ShownOutcome.insert(row).on_conflict_ignore().as_rowcount().execute())

@@ -7,6 +7,7 @@ which the dialect writes in one transaction.
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,6 +20,7 @@ from ussd_server.database.tables import values_of
 from ussd_server.database.unit_of_work import GroupCommit, database, dialect, for_update, unit_of_work
 from ussd_server.gateways.messages import Action
 from ussd_server.logs import current_traceparent
+from ussd_server.menus.document.nodes import MAX_WAIT_SECONDS
 from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.navigator import State, Turn
 from ussd_server.menus.text import measure
@@ -43,6 +45,8 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 # With these pauses, half a second: most steps are done by then.
 _ATTEMPTS_OF_ALL = 8
 MAX_TURNS = 200
+# A menu that waits for a payment answers two seconds before its sender gives up. Programs have no such limit.
+_RESERVE_SECONDS, _API_SECONDS = 2.0, MAX_WAIT_SECONDS + 2.0
 # A gateway that delivers a step twice does so at once; a subscriber has to read the screen first.
 _REPEAT_WITHIN = timedelta(seconds=2)
 
@@ -83,13 +87,31 @@ class StepWrite:
     is_written: bool = False
 
 
+@dataclass(slots=True)
+class StepEffects:
+    """What the actions of a step did. `is_unsure` while it is unknown whether a payment was created.
+
+    `told_id` is a payment whose outcome the menu has waited for, so that the screen tells it.
+    """
+
+    transaction_id: str | None = None
+    may_have_paid: bool = False
+    is_unsure: bool = False
+    told_id: str | None = None
+
+
 @unchanging
 class StepInput:
-    """The input of a step: its time, its text, and its number where the gateway numbers steps."""
+    """The input of a step: its time, its text, and its number where the gateway numbers steps.
+
+    `waits_until` is when its sender needs a screen that waits for a payment, in seconds of the monotonic clock.
+    """
 
     received_at: datetime
     text: str = field(repr=False)
     sequence: int | None = None
+    waits_until: float = 0.0
+    effects: StepEffects = field(default_factory=StepEffects, compare=False)
 
 
 @unchanging
@@ -148,9 +170,9 @@ class Sessions:
         self._life = timedelta(seconds=runtime.settings.session_life_seconds)
         self._writes = GroupCommit(write_steps)
 
-    def received(self, text: str, sequence: int | None = None) -> StepInput:
-        """Return the input of a step that is received now."""
-        return StepInput(self._clock.now(), text, sequence)
+    def received(self, text: str, sequence: int | None = None, answer_seconds: float = _API_SECONDS) -> StepInput:
+        """Return the input of a step that is received now, and whose sender waits so long for its screen."""
+        return StepInput(self._clock.now(), text, sequence, time.monotonic() + answer_seconds - _RESERVE_SECONDS)
 
     def attempts(self, client_of: Callable[[], str]) -> Iterator[int]:
         """Attempts at a step while another step of its session is in progress, for longer than a lease.
@@ -211,7 +233,7 @@ class Sessions:
         self._apply(row, turn, step_input, None)
         try:
             with unit_of_work():
-                if not (mark_shown(outcome, row.last_seen_at) and self._insert(row)):
+                if not (mark_shown(outcome.transaction_id, outcome.session_id, row.last_seen_at) and self._insert(row)):
                     raise _NotWrittenError
         except _NotWrittenError:
             return False
@@ -227,6 +249,12 @@ class Sessions:
             return False
         row.working_token = token
         return True
+
+    def hold(self, row: UssdSession, until: float) -> None:
+        """Keep the claim of a step that waits for a payment until this second of the monotonic clock."""
+        ends_at = self._clock.now() + timedelta(seconds=max(0.0, until - time.monotonic()) + LEASE_SECONDS)
+        has_claim = (UssdSession.id == row.id) & (UssdSession.working_token == row.working_token)
+        UssdSession.update(working_until=ends_at).where(has_claim).execute()
 
     def release(self, session_id: str, token: str, transaction_id: str | None) -> None:
         """Release the claim of a step that was not written; keeps the id of the payment that it created, if any."""
@@ -344,8 +372,8 @@ def _digest_of(row: UssdSession, key: MasterKey, of_what: str = "entry") -> Call
 
 
 def may_be_paying(row: UssdSession) -> bool:
-    """Whether a confirmation was claimed and not written: its step may still create a payment."""
-    return row.working_token is not None and bool(row.state.get("confirmation"))
+    """Whether a confirmation was claimed and not written: its step may still create a payment, or wait for one."""
+    return row.working_token is not None and bool(row.state.get("confirmation") or row.transaction_id)
 
 
 def state_of(row: UssdSession, providers: ProviderStates) -> State:

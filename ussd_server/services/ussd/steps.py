@@ -8,7 +8,6 @@ from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdStep
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.phrases import phrase
-from ussd_server.services.ussd.actions import ActionContext
 from ussd_server.services.ussd.lookup import CodeTarget
 from ussd_server.services.ussd.messages import CachedChannel, SessionStatus
 from ussd_server.services.ussd.sessions import AnsweredSteps, AnsweredTexts, StepInput
@@ -61,7 +60,6 @@ class PhoneStep:
     language: str = "en"
     may_have_paid: bool = False
     target: CodeTarget | None = None
-    action_context: ActionContext | None = None
 
     def call_for(self, client_id: str) -> RequestContext:
         """Return the step as a call of its channel for a client: a subscriber has all that the client's menus offer."""
@@ -70,13 +68,8 @@ class PhoneStep:
 
     def error_screen(self) -> GatewayScreen:
         """Return a last screen. It never says that a payment failed when one may have been created."""
-        paid = self.may_have_paid or (self.action_context is not None and self.action_context.may_have_paid)
+        paid = self.may_have_paid or self.input.effects.may_have_paid
         return GatewayScreen(Action.END, phrase("payment_processing" if paid else "trouble", self.language))
-
-    @property
-    def has_paid(self) -> bool:
-        """Whether this step created a payment."""
-        return self.action_context is not None and self.action_context.transaction_id is not None
 
     @property
     def code(self) -> str:
