@@ -187,23 +187,52 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     ann = operator("bob")
     assert visit("owner").get("/operator/days").status_code == 404
     days = ann.get("/operator/days").text
-    assert f"Close {day} of sandbox" in days
+    assert f'href="/console/operator/days/sandbox/{day}"' in days
     assert ("no statement covers it yet" in days, "a statement covers it" in days) == (True, False)
-    refused = ann.post("/operator/days", date="2020-01-01", provider="sandbox")
+    assert f"{paid.completed_at.astimezone(KAMPALA).date() - timedelta(days=1)}" not in days
+    refused = ann.post("/operator/days/sandbox/2020-01-01/close")
     assert (refused.status_code, "No statement covers this day" in refused.text) == (400, True)
-    assert "Close 2020-01-01 of Sandbox" in refused.text
-    assert ann.post("/operator/days", date="2020-01-01", provider="sandbox", is_empty="yes").status_code == 303
-    assert ann.post("/operator/days", date="soon", provider="sandbox").status_code == 400
-    assert ann.post("/operator/days", date=day, provider="sandbox").status_code == 400
+    assert "Its statement is empty" in ann.get("/operator/days/sandbox/2020-01-01").text
+    assert close_on_page(ann, "2020-01-01", is_empty="yes").status_code == 303
+    assert ann.get("/operator/days/sandbox/soon").status_code == 404
+    assert close_on_page(ann, day).status_code == 400
     assert upload(ann, csv_file([mtn_row(paid)]), covers_from=day).status_code == 400
     proposed = upload(ann, csv_file([mtn_row(paid)]), covers_from=day, covers_to=day)
     assert proposed.location == "/console/operator/proposals"
     confirm_by(operator("cleo"), "State what a statement covers")
     assert "a statement covers it" in ann.get("/operator/days").text
-    assert ann.post("/operator/days", date=day, provider="sandbox").status_code == 303
-    page = ann.get("/operator/days").text
-    assert "closed by bob@" in page
-    assert f"Close {day} of sandbox" not in page
+    page = ann.get(f"/operator/days/sandbox/{day}").text
+    assert [text in page for text in ("The bridge from our sum to theirs", "UGX 5,000", "Close the day")] == [True] * 3
+    changed = ann.post(f"/operator/days/sandbox/{day}/close", shown="1 1")
+    assert (changed.status_code, "The sums of the day have changed" in changed.text) == (400, True)
+    assert close_on_page(ann, day).status_code == 303
+    assert "by bob@" in ann.get("/operator/days").text
+    page = ann.get(f"/operator/days/sandbox/{day}").text
+    assert ("closed by bob@" in page, "Close the day" in page) == (True, False)
+
+
+def test_the_page_of_a_day_says_what_is_open_before_it_is_closed(
+    operator: Operators, services: Services, clock: MovableClock
+) -> None:
+    paid, lacking = pay(services), pay(services, "2")
+    work(services, clock, 2.5)
+    paid, lacking = Transaction.get_by_id(paid.id), Transaction.get_by_id(lacking.id)
+    day = paid.completed_at.astimezone(KAMPALA).date()
+    clock.advance(86_400)
+    ann, path = operator("ann"), f"/operator/days/sandbox/{day}"
+    covered = upload(ann, csv_file([mtn_row(paid)]), covers_from=f"{day}", covers_to=f"{day}")
+    assert covered.status_code == 303
+    confirm_by(operator("bob"), "State what a statement covers")
+    assert lacking.status == "succeeded"
+    page = ann.get(path).text
+    assert ("1 difference is open" in page, "Close the day" in page, "UGX 5,000" in page) == (True, False, True)
+
+
+def close_on_page(visitor: ConsoleVisitor, day: str, **fields: str) -> TestResponse:
+    """Close a day with the sums that its page shows."""
+    path = f"/operator/days/sandbox/{day}"
+    shown = re.search('name="shown" value="([^"]*)"', visitor.get(path).text)
+    return visitor.post(f"{path}/close", shown=shown[1] if shown else "", **fields)
 
 
 FOREIGN = b"Receipt,When,What,Sum\n77001,03/04/2026 09:05,<b>Sale</b>,5000\n77002,03/04/2026 09:06,Rent,-90000\n"
@@ -266,15 +295,16 @@ def test_what_a_statement_covers_and_steps_that_nothing_explains_take_a_second_o
     assert ann.post(f"{page}/cover", **stated).status_code == 303
     assert "What this statement covers is proposed" in ann.get(page).text
     confirm_by(bob, "State what a statement covers")
-    alone = ann.post("/operator/days", date=f"{day}", provider="sandbox")
+    path = f"/operator/days/sandbox/{day}"
+    assert "Propose to close it" in ann.get(path).text
+    alone = ann.post(f"{path}/close", shown="500000 0")
     assert (alone.status_code, "takes two operators: other_day UGX 5,000" in alone.text) == (400, True)
-    assert f"Propose to close {day} of Sandbox" in alone.text
-    assert ann.post("/operator/days/propose", date="", provider="sandbox", reason="x").status_code == 400
-    proposed = ann.post("/operator/days/propose", date=f"{day}", provider="sandbox", reason="dated by their clock")
+    assert ann.post("/operator/days/sandbox/soon/propose", reason="x").status_code == 404
+    proposed = ann.post(f"{path}/propose", reason="dated by their clock")
     assert proposed.status_code == 303
     assert "closed: ours UGX 5,000, theirs UGX 0; other_day UGX 5,000" in bob.get("/operator/proposals").text
     confirm_by(bob, "Close a day")
-    assert "with bob@" in ann.get("/operator/days").text
+    assert "with bob@" in ann.get(path).text
 
 
 def confirm_by(visitor: ConsoleVisitor, title: str) -> None:

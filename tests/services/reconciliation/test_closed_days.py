@@ -13,6 +13,7 @@ from tests.services.reconciliation.statement_files import kampala, mtn_row, open
 from tests.support.books import check_everything
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
+from ussd_server.models.clients import Client
 from ussd_server.models.statements import ClosedDay
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.messages import ListOperatorActions
@@ -188,6 +189,8 @@ def test_a_day_without_payments_is_closed_with_an_empty_statement_and_the_past_3
     clock.advance(2 * 86_400)
     quiet = day + timedelta(days=1)
     listed = [f"{quiet - timedelta(days=back)}" for back in range(31)]
+    assert [each.date for each in services.days.list(operator()) if each.provider == "sandbox"] == listed[:3]
+    Client.update(created_at=clock.now() - timedelta(days=90)).execute()
     assert [each.date for each in services.days.list(operator()) if each.provider == "sandbox"] == listed
     with pytest.raises(ServiceError, match="No statement covers this day"):
         close(services, quiet)

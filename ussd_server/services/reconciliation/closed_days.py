@@ -9,6 +9,7 @@ from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.clients import Client
 from ussd_server.models.movements import Movement
 from ussd_server.models.statements import ClosedDay, ProviderStatement, StatementDay, StatementState
 from ussd_server.models.transactions import Transaction
@@ -85,23 +86,29 @@ class DayService:
             self._keep(row, covered, bridge, context)
         return _view(row)
 
+    def show(self, request: CloseDay, context: RequestContext) -> ClosedDayView | None:
+        """A closed day; None for one that is open."""
+        context.require_operator()
+        row = ClosedDay.get_or_none(provider=request.provider, day=request.date.isoformat())
+        return _view(row) if row else None
+
+    def bridge(self, request: CloseDay, context: RequestContext) -> DayBridge:
+        """Both sums of an open day and what is between them, also what is open yet; changes nothing.
+
+        INVALID_REQUEST for a day that is not over, or that no statement covers.
+        """
+        context.require_operator()
+        return self._bridge(request, _covered(request), self._clock.now())
+
     def preview(self, request: CloseDay, context: RequestContext) -> DayBridge:
         """The bridge with which two operators can close a day now. Raises as `close`, and changes nothing."""
-        context.require_operator()
-        if ClosedDay.get_or_none(provider=request.provider, day=request.date.isoformat()) is not None:
+        if self.show(request, context) is not None:
             raise _refusal("The day is closed already")
-        bridge = self._bridge(request, _covered(request), self._clock.now())
+        bridge = self.bridge(request, context)
         if bridge.missing:
             raise _refusal(_of_missing(len(bridge.missing)))
         _require_signable(bridge, 2)
         return bridge
-
-    def takes_two(self, request: CloseDay, context: RequestContext) -> bool:
-        """Whether two operators can close a day now that one cannot."""
-        try:
-            return bool(self.preview(request, context).steps_for_two)
-        except ServiceError:
-            return False
 
     def may_be_empty(self, request: CloseDay, context: RequestContext) -> bool:
         """Whether a day without a statement that covers it has no payment and no line either."""
@@ -109,10 +116,15 @@ class DayService:
         return _covered(request) is None and not _has_payments(request, self._clock.now()) and not _has_lines(request)
 
     def list(self, context: RequestContext) -> tuple[DayState, ...]:
-        """The past 31 days of each provider that is switched on, newest first, and which of them are closed."""
+        """The past 31 days of each provider that is switched on, newest first, and which of them are closed.
+
+        Days before the first client was made are left out.
+        """
         context.require_operator()
-        today = self._clock.now().astimezone(KAMPALA).date()
-        days = [(today - timedelta(days=back)).isoformat() for back in range(1, _DAYS_LISTED + 1)]
+        now = self._clock.now()
+        today, began = (at.astimezone(KAMPALA).date() for at in (now, _first_moment() or now))
+        past = (today - timedelta(days=back) for back in range(1, _DAYS_LISTED + 1))
+        days = [day.isoformat() for day in past if day >= began]
         closed = {(row.provider, row.day): _view(row) for row in ClosedDay.select().where(ClosedDay.day.in_(days))}
         names = sorted({*(each.name for each in self._providers), *(provider for provider, _ in closed)})
         return tuple(_state(day, name, closed.get((name, day))) for day in days for name in names)
@@ -150,6 +162,12 @@ class DayService:
             reason=None if covered else "Its statement was empty",
             decided_by=f"{row.closed_by}, {row.confirmed_by}" if row.confirmed_by else None,
         )
+
+
+def _first_moment() -> datetime | None:
+    """When the first client was made; None before."""
+    first = Client.select(Client.created_at).order_by(Client.created_at).first()
+    return first.created_at if first else None
 
 
 def _names_of(request: CloseDay) -> tuple[str, ...]:

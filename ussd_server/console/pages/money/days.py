@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flask import Response, request
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
-from ussd_server.console.blueprint import console
+from ussd_server.console.blueprint import NO_PAGE, console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.pages.money.reconciliation import VERDICTS
 from ussd_server.console.pages.service.proposals import propose
@@ -29,11 +29,13 @@ def _of_closed(name: str) -> Callable[[DayState], Any]:
 
 
 _DAY_COLUMNS = (
-    Column("date", "Day"),
+    Column("date", "Day", "day", link=lambda day: url_for("console.show_day", provider=day.provider, date=day.date)),
     PROVIDER,
     Column("ours", "Ours", "money", value=_of_closed("ours_cents")),
     Column("theirs", "Theirs", "money", value=_of_closed("theirs_cents")),
     Column("difference", "Difference", "money", value=_of_closed("difference_cents")),
+    Column("state", "State", "status", value=lambda day: "closed" if day.closed else "open", where="page"),
+    Column("about", "What is known", "sentence", value=lambda day: _about(day), where="page"),
     Column("closed_by", "By", where="files", value=_of_closed("closed_by")),
     Column("confirmed_by", "Confirmed", where="files", value=_of_closed("confirmed_by")),
     Column("closed_at", "When", "moment", where="files", value=_of_closed("closed_at")),
@@ -42,36 +44,79 @@ _DAY_COLUMNS = (
 
 @console.page("GET", "/operator/days", who="operator")
 def list_days(context: RequestContext) -> Response:
-    return _days_page(context)
-
-
-@console.page("POST", "/operator/days", who="operator")
-def close_day(context: RequestContext) -> Any:
-    form = request.form
-    day, is_empty = forms.date_of(form.get("date", "")), form.get("is_empty") == "yes"
-    closing = None if day is None else CloseDay(day, form.get("provider", ""), context.caller.operator or "", is_empty)
-    with shown_again(lambda error: _days_page(context, error, closing)):
-        if closing is None:
-            raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
-        services().days.close(closing, context)
-    return done(gettext("%(day)s is closed.", day=day), "list_days")
-
-
-@console.page("POST", "/operator/days/propose", who="operator")
-def propose_closing(context: RequestContext) -> Any:
-    day, provider = forms.date_of(request.form.get("date", "")), request.form.get("provider", "")
-    with shown_again(lambda error: _days_page(context, error)):
-        if day is None:
-            raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
-        return propose("day.close", f"{provider} {day}", context)
-
-
-def _days_page(context: RequestContext, error: ServiceError | None = None, refused: CloseDay | None = None) -> Response:
-    return show_table(
-        "console/reconciliation/days.html",
-        DataTable("The past 31 days, newest first", _DAY_COLUMNS, services().days.list(context)),
-        steps=_STEPS,
-        error=error,
-        for_two=refused if refused and services().days.takes_two(refused, context) else None,
-        empty=refused if refused and services().days.may_be_empty(refused, context) else None,
+    table = DataTable(
+        "The past 31 days, newest first",
+        _DAY_COLUMNS,
+        services().days.list(context),
+        empty_title="No day is over yet",
+        empty_text="Each day appears here when it is over.",
     )
+    return show_table("console/reconciliation/days.html", table)
+
+
+@console.page("GET", "/operator/days/<provider>/<date>", who="operator")
+def show_day(context: RequestContext, provider: str, date: str) -> str:
+    """A day: both sums, the bridge between them, what is open, and the button that closes it."""
+    return _day_page(_wanted(provider, date, context), context)
+
+
+@console.page("POST", "/operator/days/<provider>/<date>/close", who="operator")
+def close_day(context: RequestContext, provider: str, date: str) -> Any:
+    """Close a day, if its sums are still those that were shown."""
+    closing = _wanted(provider, date, context)
+    with shown_again(lambda error: _day_page(closing, context, error)):
+        shown, bridge = request.form.get("shown"), services().days.bridge(closing, context)
+        if not bridge.missing and shown != _sums(bridge):
+            raise ServiceError(Code.INVALID_REQUEST, "The sums of the day have changed. Look at them again.")
+        services().days.close(closing, context)
+    return done(gettext("%(day)s is closed.", day=closing.date), "list_days")
+
+
+@console.page("POST", "/operator/days/<provider>/<date>/propose", who="operator")
+def propose_closing(context: RequestContext, provider: str, date: str) -> Any:
+    closing = _wanted(provider, date, context)
+    with shown_again(lambda error: _day_page(closing, context, error)):
+        return propose("day.close", f"{provider} {closing.date}", context)
+
+
+def _wanted(provider: str, date: str, context: RequestContext) -> CloseDay:
+    """The closing that a page is about. NOT_FOUND for what is no day."""
+    try:
+        day = forms.date_of(date)
+    except ServiceError:
+        raise ServiceError(Code.NOT_FOUND, NO_PAGE) from None
+    assert day is not None
+    return CloseDay(day, provider, context.caller.operator or "", request.form.get("is_empty") == "yes")
+
+
+def _day_page(closing: CloseDay, context: RequestContext, error: ServiceError | None = None) -> str:
+    closed, bridge, refusal = services().days.show(closing, context), None, None
+    if closed is None:
+        try:
+            bridge = services().days.bridge(closing, context)
+        except ServiceError as told:
+            refusal = told
+    return render_template(
+        "console/reconciliation/day.html",
+        day=closing,
+        closed=closed,
+        bridge=closed or bridge,
+        shown=bridge and _sums(bridge),
+        takes_two=bridge is not None and bool(bridge.steps_for_two),
+        is_ready=bridge is not None and not (bridge.missing or bridge.open_count),
+        may_be_empty=bridge is None and closed is None and services().days.may_be_empty(closing, context),
+        refusal=refusal,
+        error=error,
+        steps=_STEPS,
+    )
+
+
+def _sums(bridge: Any) -> str:
+    """What a form carries of the sums that its page showed."""
+    return f"{bridge.ours_cents} {bridge.theirs_cents}"
+
+
+def _about(day: DayState) -> str:
+    if day.closed:
+        return gettext("by %(name)s", name=" & ".join(filter(None, (day.closed.closed_by, day.closed.confirmed_by))))
+    return gettext("a statement covers it") if day.is_covered else gettext("no statement covers it yet")
