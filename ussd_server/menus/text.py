@@ -193,8 +193,10 @@ def single(body: str, lines: Sequence[str], footer: Footer) -> str:
     return joined([body, *lines, *footer.lines(more=False, prev=False)])
 
 
-def option_pages(body: str, options: Sequence[str], footer: Footer, budget: Budget) -> list[str]:
-    """Divide options among pages. An option is never split; the body stands on the first page only.
+def option_pages(
+    body: str, options: Sequence[str], footer: Footer, budget: Budget, most: int | None = None
+) -> list[str]:
+    """Divide options among pages, at most `most` on each. An option is never split; the body is on the first page only.
 
     A page is over budget only when the body alone, or one option alone, does not fit with its footer.
     """
@@ -203,11 +205,12 @@ def option_pages(body: str, options: Sequence[str], footer: Footer, budget: Budg
     while True:
         prev = bool(pages)
         whole = joined([*head, *rest, *footer.lines(more=False, prev=prev)])
-        if budget.fits(whole) or not rest or (prev and len(rest) == 1):
+        fits = len(rest) <= (most or len(rest)) and budget.fits(whole)
+        if fits or not rest or (prev and len(rest) == 1):
             return [*pages, whole]
         more = footer.lines(more=True, prev=prev)
         taken = 1 if prev else 0
-        while taken < len(rest) - 1 and budget.fits(joined([*head, *rest[: taken + 1], *more])):
+        while taken < min(len(rest) - 1, most or len(rest)) and budget.fits(joined([*head, *rest[: taken + 1], *more])):
             taken += 1
         pages.append(joined([*head, *rest[:taken], *more]))
         head, rest = [], rest[taken:]

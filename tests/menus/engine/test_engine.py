@@ -248,6 +248,30 @@ def test_a_list_shows_what_a_variable_holds_and_keeps_what_is_chosen(menu: Make,
     dial(raw).ends("No members.")
 
 
+def test_a_list_longer_than_a_page_is_paged(menu: Make, dial: Dial) -> None:
+    raw = menu(
+        {
+            "root": {
+                "type": "list",
+                "text": "Loans",
+                "items": "vars.loans",
+                "label": "{{item}}",
+                "var": "loan",
+                "goto": "show",
+            },
+            "show": {"type": "end", "text": "{{vars.loan}}"},
+        },
+        vars={"loan": {"type": "text"}, "loans": {"type": "list", "given": True, "max_items": 4}},
+    )  # fmt: skip
+    loans = [f"L{number}" for number in range(1, 61)]
+    phone = dial(raw, given={"loans": loans}).shows("Loans", "1. L1", "2. L2", "3. L3", "4. L4", "98 More")
+    phone.types("98").shows("5. L5", "6. L6", "7. L7", "8. L8", "98 More", "99 Prev")
+    phone.types(*["98"] * 11).shows("49. L49", "50. L50", "99 Prev")
+    phone.types("51").shows("Invalid choice.", "Loans", "1. L1", "2. L2", "3. L3", "4. L4", "98 More")
+    phone.types("7").ends("L7")
+    assert dial(raw, given={"loans": loans[:4]}).shows("Loans", "1. L1", "2. L2", "3. L3", "4. L4")
+
+
 def test_a_list_may_stand_in_the_document(menu: Make, dial: Dial) -> None:
     raw = menu(
         {

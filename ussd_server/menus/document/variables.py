@@ -26,8 +26,8 @@ _DEFAULT_MAX_LEN = {"amount": 7, "integer": 9, "phone": 13, "date": 10, "text": 
 class Variable:
     """A declared variable: its type and its maximum length.
 
-    `max_len` counts digits of a number and characters of a text. A list has at most `max_items` items, each either one
-    value (`fields` has the key `""`) or an object with declared fields.
+    `max_len` counts digits of a number and characters of a text. A list shows at most `max_items` items on a page and
+    has at most 50, each either one value (`fields` has the key `""`) or an object with declared fields.
     """
 
     type: str
@@ -87,10 +87,10 @@ class Variable:
         return text
 
     def _items(self, value: Any) -> list[Any] | None:
-        """Return the first `max_items` items, or None when one of them does not fit its declaration."""
+        """Return the first 50 items, or None when one of them does not fit its declaration."""
         if not isinstance(value, list | tuple):
             return None
-        items = [self._item(item) for item in value[: self.max_items]]
+        items = [self._item(item) for item in value[:MAX_ITEMS]]
         return None if None in items else items
 
     def _item(self, item: Any) -> Any:

@@ -20,6 +20,7 @@ from ussd_server.menus.document.nodes import (
     WaitNode,
 )
 from ussd_server.menus.document.templates import LocalizedText
+from ussd_server.menus.document.variables import MAX_ITEMS
 from ussd_server.menus.phrases import phrase
 from ussd_server.menus.text import Budget, Footer, option_pages, single, transliterate, word_pages
 
@@ -54,20 +55,21 @@ class WidestValues:
 
     def labels(self, node: ListNode, language: str) -> Sequence[str]:
         """Return the widest label, once for each item that the list can have."""
-        return [node.label.in_language(language).widest] * most_items(self.document, node)
+        return [node.label.in_language(language).widest] * most_items(node)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The text of a node and the lines below it; `layout` defines how it is divided."""
+    """The text of a node and the lines below it; `layout` defines how it is divided, at most `most` lines on a page."""
 
     body: str
     lines: tuple[str, ...]
     layout: str
+    most: int | None = None
 
     def pages(self, footer: Footer, budget: Budget) -> list[str]:
         if self.layout == OPTIONS:
-            return option_pages(self.body, self.lines, footer, budget)
+            return option_pages(self.body, self.lines, footer, budget, self.most)
         if self.layout == WORDS:
             return word_pages(self.body, self.lines[0], footer, budget)
         return [single(self.body, self.lines, footer)]
@@ -87,7 +89,8 @@ class Renderer:
         body = f"{notice}\n{text}" if notice and text else notice or text
         layout = {MenuNode: OPTIONS, ListNode: OPTIONS, LanguageNode: OPTIONS, TextNode: WORDS}.get(type(node), SINGLE)
         offered = choices(self.document, node, values, self.language)
-        return View(self.write(body), tuple(self.write(f"{each.key}. {each.label}") for each in offered), layout)
+        lines = tuple(self.write(f"{each.key}. {each.label}") for each in offered)
+        return View(self.write(body), lines, layout, _page_of(self.document, node))
 
     def footer(self, *, back: bool) -> Footer:
         more, prev, home = (self.write(self._line(name)) for name in ("more", "prev", "back"))
@@ -157,7 +160,12 @@ def items_of(node: ListNode, scope: Scope) -> list[Any]:
     return list(items) if isinstance(items, list | tuple) else []
 
 
-def most_items(document: Document, node: ListNode) -> int:
+def most_items(node: ListNode) -> int:
     """Return how many items a list node can have."""
-    declared = [document.variables[name.name].max_items for name in node.items.names if name.name in document.variables]
-    return declared[0] if declared else len(items_of(node, {}))
+    return MAX_ITEMS if node.items.names else len(items_of(node, {}))
+
+
+def _page_of(document: Document, node: ScreenNode) -> int | None:
+    """Return how many items of a list variable stand on a page; None without such a bound."""
+    names = node.items.names if isinstance(node, ListNode) else ()
+    return next((document.variables[name.name].max_items for name in names if name.name in document.variables), None)

@@ -67,7 +67,10 @@ _VARIABLE = record(
     {
         **_VARIABLE_FIELDS,
         "type": (one_of(*TYPES), _VARIABLE_FIELDS["type"][1]),
-        "max_items": (whole(1, MAX_ITEMS), "of a list: how many items"),
+        "max_items": (
+            whole(1, MAX_ITEMS),
+            "of a list: how many items stand on a page, default 10; it has at most 50 in all",
+        ),
         "fields": (Kind(_FIELDS_OF_ITEMS, DocumentFields.entries), "of a list: the variables of each item"),
     }
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.variables import MAX_ITEMS
 from ussd_server.menus.engine.actions import ActionOutcome, MenuAction, WaitAction
 from ussd_server.menus.engine.engine import enter, finish, start
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts, Turn
@@ -284,7 +285,7 @@ def _given_values(document: Document, row: UssdSession, context: RequestContext)
         Transaction.select()
         .where(of_client, Transaction.id.in_(ids), is_theirs, Transaction.status == TransactionStatus.SUCCEEDED)
         .order_by(Transaction.id.desc())
-        .limit(declared.max_items)
+        .limit(MAX_ITEMS)
     )
     return {
         "statement": [
