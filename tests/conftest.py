@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import shutil
+import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -126,6 +127,10 @@ def _is_installed(program: str) -> bool:
     return shutil.which(program, path=PROGRAM_FOLDERS) is not None
 
 
+def _may_mount() -> bool:
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+
+
 def _needless_database(item: pytest.Item, place: int) -> str | None:
     """The database on which a test need not run where it also runs on the other one; None if it needs both.
 
@@ -194,6 +199,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     missing = [marker for marker, programs in _NEEDS.items() if not all(map(_is_installed, programs))]
     if find_spec("gunicorn_h1c") is None:
         missing.append("needs_fast_parser")
+    if not _may_mount():
+        missing.append("needs_mount")
     _deselect(config, items, [item for item in items if any(map(item.get_closest_marker, missing))])
 
 

@@ -45,7 +45,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.console.blueprint import error_page
 from ussd_server.console.pages import console
 from ussd_server.console.session import COOKIE_PATH, cookie_serializer
-from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, reason_of
 from ussd_server.languages import gettext, ngettext
 from ussd_server.logs import Logger, log_call, trace_of
 from ussd_server.metrics import counting, ended_requests
@@ -314,7 +314,7 @@ def _methods_of_path(methods: Iterable[str]) -> list[str]:
 
 
 def _refuse_without_database(error: Exception) -> Response:
-    log.error("the database is away", error=type(error).__name__)
+    log.error(reason_of(error), error=type(error).__name__)
     close_connections()
     return _refuse_for_fault(
         ServiceError(Code.SERVICE_UNAVAILABLE, "Service temporarily unavailable", retry_after_seconds=1)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import new_request_id
-from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, release_connection
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, reason_of, release_connection
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind
 from ussd_server.gateways.smpp import smpp_request
 from ussd_server.logs import Logger, now_about, trace_of
@@ -101,7 +101,8 @@ class SmppProcess:
             try:
                 return work()
             except DATABASE_ERRORS as error:
-                log.warning("the SMPP process could not work: no database", work=what, error=type(error).__name__)
+                why = reason_of(error)
+                log.warning(f"the SMPP process could not work: {why}", work=what, error=type(error).__name__)
                 close_connections()
             except Exception as error:
                 log.error("the SMPP process could not work by a mistake of ours", work=what, error=trace_of(error))

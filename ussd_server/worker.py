@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ussd_server.bootstrap import Services
 from ussd_server.database.dialect import UnsupportedDatabaseError
-from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, release_connection
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, reason_of, release_connection
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.services.mail.sending import THREADS as MAIL_THREADS
 from ussd_server.services.operations.heartbeat import BEAT_SECONDS
@@ -202,7 +202,7 @@ class Worker:
             # No later attempt could succeed. The operator reads in the log what to do.
             raise
         except DATABASE_ERRORS as error:
-            log.warning("the worker could not work: the database is away", work=what, error=type(error).__name__)
+            log.warning(f"the worker could not work: {reason_of(error)}", work=what, error=type(error).__name__)
             close_connections()
             self._pause.wait(_TICK_SECONDS)
         except Exception as mistake:

@@ -18,6 +18,11 @@ class ReadOnlyDatabaseError(OperationalError):
     """The database takes no writes: it is a standby or set to read-only. A new connection may reach the primary."""
 
 
+NO_ROOM = "no room left on the database's disk"
+LOCKED = "a lock of the database was not free in time"
+AWAY = "the database is away"
+
+
 class UnsupportedDatabaseError(Exception):
     """The service cannot use this database; the message says why."""
 
@@ -49,6 +54,14 @@ class Dialect(ABC):
     @abstractmethod
     def is_read_only(self) -> bool:
         """Ask whether the server takes no writes now."""
+
+    @abstractmethod
+    def has_room(self) -> bool:
+        """Ask whether the disk of the database takes another megabyte."""
+
+    @abstractmethod
+    def reason_of(self, error: Exception) -> str:
+        """Return what one of `DATABASE_ERRORS` says about the database, in words for the log."""
 
     @abstractmethod
     def was_rolled_back(self, error: Exception) -> bool:

@@ -18,7 +18,14 @@ from playhouse.pool import MaxConnectionsExceeded, PoolConnection, PooledDatabas
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
-from ussd_server.database.dialect import Dialect, ReadOnlyDatabaseError, UnsupportedDatabaseError
+from ussd_server.database.dialect import (
+    AWAY,
+    LOCKED,
+    NO_ROOM,
+    Dialect,
+    ReadOnlyDatabaseError,
+    UnsupportedDatabaseError,
+)
 from ussd_server.database.unit_of_work import LendingPool
 
 # Our statements take milliseconds. A longer wait means that something is stuck.
@@ -46,6 +53,7 @@ _REST_SECONDS = 1
 _OLDEST_VERSION = 15
 # Deadlock, serialization failure, lock timeout, statement timeout: the server rolled back and is available.
 _ROLLED_BACK = ("40P01", "40001", "55P03", "57014")
+_REASONS = {"53100": NO_ROOM, "55P03": LOCKED, "57014": "a statement of the database took too long"}
 # The number of the advisory lock for migrations; all processes must use the same one.
 _MIGRATION_LOCK = 7_256_256_165
 MIGRATION_LOCK_TIMEOUT_MS = 1000
@@ -219,6 +227,22 @@ class Postgres(Dialect):
         # The setting is on in a standby too.
         (setting,) = self.pool.execute_sql("SELECT current_setting('transaction_read_only')").fetchone()
         return bool(setting != "off")
+
+    def has_room(self) -> bool:
+        try:
+            with self.pool.atomic():
+                self.pool.execute_sql("SET LOCAL work_mem = '64kB'")
+                # Rows beyond that are written to the disk, without a lock and without the write-ahead log.
+                self.pool.execute_sql("SELECT count(*) FROM generate_series(1, 30000)")
+        except OperationalError as error:
+            if self.reason_of(error) == NO_ROOM:
+                return False
+            raise
+        return True
+
+    def reason_of(self, error: Exception) -> str:
+        cause = getattr(error, "orig", None)
+        return _REASONS.get(getattr(cause, "sqlstate", None) or "", AWAY)
 
     def was_rolled_back(self, error: Exception) -> bool:
         cause = getattr(error, "orig", None)

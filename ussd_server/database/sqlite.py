@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import re
 import sqlite3
 import time
@@ -17,11 +18,12 @@ from typing import Any
 from peewee import IntegrityError, OperationalError
 from playhouse.pool import PooledSqliteDatabase
 
-from ussd_server.database.dialect import Dialect, UnsupportedDatabaseError
+from ussd_server.database.dialect import AWAY, LOCKED, NO_ROOM, Dialect, UnsupportedDatabaseError
 from ussd_server.database.unit_of_work import LendingPool
 from ussd_server.threads import in_native_thread
 
 LOCK_TIMEOUT_MS = 4000
+_ROOM_BYTES = 1024 * 1024
 # Statements that need no write lock. A write that begins otherwise, such as WITH, waits for the lock inside SQLite.
 _READS = ("SELECT", "WITH", "PRAGMA", "EXPLAIN")
 _LONGEST_WORD = max(map(len, _READS))
@@ -189,7 +191,15 @@ class Sqlite(Dialect):
 
     def is_read_only(self) -> bool:
         self.pool.execute_sql("SELECT 1").fetchone()
-        return False
+        return not os.access(self.pool.database, os.W_OK)
+
+    def has_room(self) -> bool:
+        disk = os.statvfs(self.pool.database)
+        return disk.f_bavail * disk.f_frsize >= _ROOM_BYTES
+
+    def reason_of(self, error: Exception) -> str:
+        text = str(error)
+        return NO_ROOM if "is full" in text else LOCKED if "is locked" in text else AWAY
 
     def was_rolled_back(self, error: Exception) -> bool:
         return False

@@ -107,16 +107,26 @@ def close_connections() -> None:
 
 
 def database_fault() -> str | None:
-    """Return "away" when the database does not reply now, "read-only" when it takes no writes, else None."""
+    """Return "away" when the database does not reply now, "read-only" when it takes no writes, "full" when its disk is.
+
+    None: it can be written to.
+    """
     try:
         if not dialect().is_read_only():
-            return None
+            return None if dialect().has_room() else "full"
     except DATABASE_ERRORS:
         close_connections()
         return "away"
     # After a failover, the next connection may reach the new primary.
     close_connections()
     return "read-only"
+
+
+def reason_of(error: Exception) -> str:
+    """Return what one of `DATABASE_ERRORS` says about the database, in words for the log."""
+    if isinstance(error, MaxConnectionsExceeded):
+        return "all connections of this process to the database are in use"
+    return dialect().reason_of(error)
 
 
 def database_now() -> datetime:

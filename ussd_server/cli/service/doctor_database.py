@@ -58,7 +58,7 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
             yield from smpp_binds()
         yield from _partitions()
         yield from _days_of_requests()
-        is_read_only = database_fault() == "read-only"
+        database_says = database_fault()
         if (standbys := present_standbys()) is not None:
             yield losses_of_a_failover(standbys, are_accepted=settings.may_lose_commits)
     except UnsupportedDatabaseError as refusal:
@@ -75,7 +75,10 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
         close_connections()
     if missing:
         yield DoctorFinding("database", f"{len(missing)} migrations are missing", "Run `ussd-server migrate`.")
-    elif is_read_only:
+    elif database_says == "full":
+        mend = "Make room on it. Until then payments and screens are refused; what was answered is kept."
+        yield DoctorFinding("database", f"no room left on the {kind} database's disk", mend)
+    elif database_says == "read-only":
         mend = "If it is a standby, point USSD_DATABASE_URL to the primary or name both; else find who set it so."
         yield DoctorFinding("database", f"the {kind} database only reads", mend)
     else:

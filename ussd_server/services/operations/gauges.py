@@ -76,6 +76,7 @@ def _database(fault: str | None) -> list[Measure]:
     return [
         Measure("ussd_database_up", "1 while the database answers and takes writes.", float(fault is None)),
         Measure("ussd_database_read_only", "1 while the database only reads.", float(fault == "read-only")),
+        Measure("ussd_database_full", "1 while no room is left on the database's disk.", float(fault == "full")),
     ]
 
 

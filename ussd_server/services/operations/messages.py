@@ -20,9 +20,10 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class SystemView:
-    """The state of the parts: the database's kind, Redis (`up` or `away`), missing migrations, workers, queues."""
+    """The state of the parts. `database_fault` is `away`, `read-only`, `full` or None, `redis` is `up` or `away`."""
 
     database: str
+    database_fault: str | None
     redis: str
     missing_migrations: tuple[str, ...]
     workers: tuple[WorkerView, ...]

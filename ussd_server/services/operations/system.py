@@ -34,6 +34,11 @@ from ussd_server.status import Code, ServiceError
 _CHECK_SECONDS = 5.0
 _ROWS_IN_A_RANGE = 2000
 _DOCTOR_SECONDS = 60.0
+_FAULTS = {
+    "away": "The database is away",
+    "read-only": "The database is read-only",
+    "full": "No room left on the database's disk",
+}
 
 
 class SystemService:
@@ -57,6 +62,7 @@ class SystemService:
         self._limiter.peek("access-token", "system")
         return SystemView(
             database=dialect().name,
+            database_fault=database_fault(),
             redis="away" if self._limiter.is_away() else "up",
             missing_migrations=tuple(missing_migrations()),
             workers=self._heartbeat.workers(),
@@ -123,7 +129,7 @@ class HealthService:
         Redis is optional: without it every process applies its own share of the limits.
         """
         if fault := database_fault():
-            raise ServiceError(Code.SERVICE_UNAVAILABLE, f"The database is {fault}", retry_after_seconds=1)
+            raise ServiceError(Code.SERVICE_UNAVAILABLE, _FAULTS[fault], retry_after_seconds=1)
         # A migrated database stays migrated, so only the first probes check it.
         self._is_migrated = self._is_migrated or not missing_migrations()
         if not self._is_migrated:

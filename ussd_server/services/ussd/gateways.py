@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, reason_of
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import (
     Action,
@@ -320,6 +320,8 @@ def _error_screen(adapter: str) -> GatewayReply:
 
 
 def _log_failure(error: Exception) -> None:
-    log.error("a step failed", error=trace_of(error))
     if isinstance(error, DATABASE_ERRORS):
+        log.error(f"a step failed: {reason_of(error)}", error=type(error).__name__)
         close_connections()
+    else:
+        log.error("a step failed by a mistake of ours", error=trace_of(error))
