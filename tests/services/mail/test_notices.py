@@ -196,15 +196,47 @@ def test_another_bank_account_is_mailed_to_owners_whatever_they_chose_and_hides_
     assert services.mails.last_of_person(owner.caller.user_id or "", owner) is None
 
 
-def test_a_client_with_too_many_notices_gets_no_more_in_the_hour(
+def notify(services: Services, client: ExampleClient, clock: MovableClock, occasion: str) -> None:
+    outbox = services.runtime.mail_outbox
+    outbox.notify_people(MailKind.NEEDS_APPROVAL, client.id, {}, clock.now(), occasion=occasion)
+
+
+def test_the_notices_of_a_client_beyond_an_hours_number_are_put_off_and_none_is_left_out(
     services: Services, client: ExampleClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_MOST_NOTICES_AN_HOUR", 5)
-    for number in range(4):
-        services.runtime.mail_outbox.notify_people(
-            MailKind.NEEDS_APPROVAL, client.id, {}, clock.now(), occasion=str(number)
-        )
-    assert Mail.select().count() == 4
+    monkeypatch.setattr(outbox, "_MOST_NOTICES_AN_HOUR", 4)
+    began = clock.now()
+    for number in range(3):
+        notify(services, client, clock, f"first {number}")
+    clock.advance(1800)
+    notify(services, client, clock, "second")
+    notify(services, client, clock, "third")
+    hours = [round((row.due_at - began).total_seconds() / 3600, 1) for row in Mail.select().order_by(Mail.id)]
+    assert hours == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
+    assert all(row.give_up_at - row.due_at == outbox.PATIENCE for row in Mail.select())
+
+
+def test_mails_about_a_clients_safety_and_links_wait_for_no_notice(
+    services: Services, client: ExampleClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_MOST_NOTICES_AN_HOUR", 4)
+    monkeypatch.setattr(outbox, "_MOST_LINKS_OF_CLIENT_AN_HOUR", 4)
+    for number in range(10):
+        notify(services, client, clock, str(number))
+    services.bank_accounts.state(StateBankAccount("Stanbic", "9030001234567", "ACME Ltd"), client.at_console("owner"))
+    (mail,) = Mail.select().where(Mail.kind == MailKind.BANK_ACCOUNT_CHANGED)
+    assert mail.due_at <= clock.now()
+    services.runtime.mail_outbox.refuse_too_many(User.get(User.email == client.email("viewer")), clock.now())
+
+
+def test_a_mail_that_is_put_off_is_not_late(
+    services: Services, client: ExampleClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_MOST_NOTICES_AN_HOUR", 2)
+    for number in range(2):
+        notify(services, client, clock, str(number))
+    gauges = {measure.name: measure.value for measure in services.gauges.read()}
+    assert gauges["ussd_mails_waiting"] == 2
 
 
 def test_operators_learn_of_a_low_float_once(services: Services, clock: MovableClock) -> None:

@@ -231,10 +231,10 @@ def test_forgotten_passwords_are_limited_by_person_and_by_network(services: Serv
     assert refused.value.code is Code.RATE_LIMIT_EXCEEDED
 
 
-def test_a_client_sends_a_bounded_number_of_mails_in_an_hour(
+def test_a_client_sends_a_bounded_number_of_links_in_an_hour(
     services: Services, client: ExampleClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_MOST_AN_HOUR", 2)
+    monkeypatch.setattr(outbox, "_MOST_LINKS_OF_CLIENT_AN_HOUR", 2)
     invite(services, client, "one@acme.example")
     invite(services, client, "two@acme.example")
     with pytest.raises(ServiceError) as refused:

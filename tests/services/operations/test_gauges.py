@@ -161,7 +161,7 @@ def test_a_worker_that_was_silent_for_a_day_is_forgotten(services: Services, clo
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_without_a_database_only_that_gauge_is_returned(services: Services) -> None:
     lost = build_services(replace(services.settings, database_url="postgresql://nobody@127.0.0.1:1/none"))
-    assert read(lost) == {"ussd_database_up": 0, "ussd_database_read_only": 0}
+    assert read(lost) == {"ussd_database_up": 0, "ussd_database_read_only": 0, "ussd_database_full": 0}
     lost.close()
     close_connections()
 

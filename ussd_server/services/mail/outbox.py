@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import repeat
 from typing import Any
 
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.logs import Logger
 from ussd_server.models.clients import Client, User
 from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail, UnwantedMail, Webhook
@@ -18,21 +19,20 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id, new_id_floor
 
-log = Logger(__name__)
-
 PATIENCE = timedelta(days=1)
 """How long the worker tries to send a mail."""
 
 _HOUR = timedelta(hours=1)
-# The rest of an hour's mails is reserved for mails about people's own access.
 _MOST_NOTICES_AN_HOUR = 200
-_MOST_AN_HOUR = 300
+_MOST_LINKS_OF_CLIENT_AN_HOUR = 300
 _MOST_LINKS_AN_HOUR = 5
-_MOST_RECIPIENTS = 50
 _WEBHOOKS_AT_ONCE = 200
 _FAILING_FOR = timedelta(hours=1)
 # After a longer pause of all workers, no mail is written about what began before.
 _FAILING_AT_MOST = timedelta(days=1)
+
+
+_NOTICES = [kind for kind, text in TEXTS.items() if text.is_optional]
 
 
 class MailOutbox:
@@ -52,11 +52,12 @@ class MailOutbox:
         person_id: str | None = None,
         occasion: str | None = None,
         patience: timedelta = PATIENCE,
+        due_at: datetime | None = None,
     ) -> None:
         """Write one mail. Call in the unit of work of the change that it reports.
 
         `parameters` are those of the kind's text (`texts.py`), without secrets. Nothing happens when the recipient has
-        a mail of this `occasion` already. The worker gives up a mail that is older than `patience`.
+        a mail of this `occasion` already. It is sent at `due_at`, by default now, and given up `patience` later.
         """
         if not self.is_on:
             return
@@ -70,8 +71,8 @@ class MailOutbox:
             occasion=occasion,
             status=MailStatus.WAITING,
             attempts=0,
-            due_at=now,
-            give_up_at=now + patience,
+            due_at=due_at or now,
+            give_up_at=(due_at or now) + patience,
             created_at=now,
         ).on_conflict_ignore().execute()
 
@@ -100,43 +101,41 @@ class MailOutbox:
     ) -> None:
         """Write a mail to each of the client's people whose role receives the kind, and who did not switch it off.
 
-        `parameters` are those of the text but the client's name. People with an id in `without` get no mail. At most 50
-        people get one, and a client 200 in an hour. Call in the unit of work of the change.
+        `parameters` are those of the text but the client's name. People with an id in `without` get no mail. Of kinds
+        that can be switched off a client gets 200 in an hour; later ones are put off. Call in the unit of work of the
+        change.
         """
         if not self.is_on:
             return
         people = User.select().where(User.client_id == client_id, User.is_active, User.role.in_(TEXTS[kind].roles))
         people = people.where(User.password_hash != passwords.NONE_YET, User.id.not_in(_unwanting(kind)))
-        chosen = list(people.where(User.id.not_in(list(without))).order_by(User.id).limit(_MOST_RECIPIENTS))
-        if len(chosen) + _mails_of_hour(client_id, now) > _MOST_NOTICES_AN_HOUR:
-            log.warning("a client has too many mails: one was left out", client_id=client_id, kind=kind)
-            return
         about = {"client": Client.get_by_id(client_id).name, **parameters}
-        for row in chosen:
-            self.queue(kind, row.email, about, now, client_id=client_id, person_id=row.id, occasion=occasion)
+        moments = _free_moments(client_id, now) if TEXTS[kind].is_optional else repeat(now)
+        for row, due_at in zip(people.where(User.id.not_in(list(without))).order_by(User.id), moments, strict=False):
+            self.queue(
+                kind, row.email, about, now, client_id=client_id, person_id=row.id, occasion=occasion, due_at=due_at
+            )
 
     def notify_operators(self, kind: MailKind, parameters: Mapping[str, Any], now: datetime, *, occasion: str) -> None:
-        """Write a mail to each operator who did not switch the kind off, 50 at most. Call in the unit of work."""
+        """Write a mail to each operator who did not switch the kind off. Call in the unit of work."""
         if not self.is_on:
             return
         operators = Operator.select().where(Operator.is_active, Operator.id.not_in(_unwanting(kind)))
-        for row in operators.order_by(Operator.id).limit(_MOST_RECIPIENTS):
+        for row in operators.order_by(Operator.id):
             self.queue(kind, row.email, parameters, now, person_id=row.id, occasion=occasion)
 
     def refuse_too_many(self, user: User, now: datetime) -> None:
         """Refuse another link with RATE_LIMIT_EXCEEDED.
 
-        The limits are 5 links to a person and 300 mails of the client in the last hour. Call while no other request
-        writes mails with links to this person.
+        The limits are 5 links to a person and 300 of the client in the last hour. Call while no other request writes
+        mails with links to this person.
         """
         if not self.is_on:
             return
-        links = Mail.select(Mail.id).where(
-            Mail.person_id == user.id,
-            Mail.kind.in_(LINKS),
-            Mail.id >= new_id_floor(now - _HOUR),
-        )
-        if links.count() >= _MOST_LINKS_AN_HOUR or _mails_of_hour(user.client_id, now) >= _MOST_AN_HOUR:
+        links = Mail.select(Mail.id).where(Mail.kind.in_(LINKS), Mail.id >= new_id_floor(now - _HOUR))
+        of_person = links.where(Mail.person_id == user.id).count()
+        of_client = links.where(Mail.client_id == user.client_id).count()
+        if of_person >= _MOST_LINKS_AN_HOUR or of_client >= _MOST_LINKS_OF_CLIENT_AN_HOUR:
             raise ServiceError(
                 Code.RATE_LIMIT_EXCEEDED,
                 "Too many mails were sent in the last hour. Try again later.",
@@ -179,6 +178,12 @@ def _unwanting(kind: MailKind) -> Any:
     return UnwantedMail.select(UnwantedMail.person_id).where(UnwantedMail.kind == kind)
 
 
-def _mails_of_hour(client_id: str, now: datetime) -> int:
-    recent = Mail.select(Mail.id).where(Mail.client_id == client_id, Mail.id >= new_id_floor(now - _HOUR))
-    return int(recent.limit(_MOST_AN_HOUR).count())
+def _free_moments(client_id: str, now: datetime) -> Iterator[datetime]:
+    """The moments at which further notices of a client may be sent: each an hour after the one 200 places earlier."""
+    notices = Mail.select(Mail.give_up_at).where(Mail.client_id == client_id, Mail.kind.in_(_NOTICES))
+    newest = notices.order_by(Mail.id.desc()).limit(_MOST_NOTICES_AN_HOUR)
+    moments = deque(row.give_up_at - PATIENCE for row in reversed(newest))
+    while True:
+        is_full = len(moments) >= _MOST_NOTICES_AN_HOUR
+        moments.append(max(now, moments.popleft() + _HOUR) if is_full else now)
+        yield moments[-1]

@@ -156,8 +156,9 @@ def _outbox(now: datetime) -> Iterator[Measure]:
 
 def _mails(now: datetime) -> Iterator[Measure]:
     """Mails that wait, how late the worker is with them, and those of the last day."""
-    waiting = _count(Mail, Mail.status == MailStatus.WAITING)
-    yield Measure("ussd_mails_waiting", "Mails that are not sent yet.", waiting)
+    is_late = (Mail.due_at <= now) | (Mail.attempts > 0)
+    waiting = _count(Mail, (Mail.status == MailStatus.WAITING) & is_late)
+    yield Measure("ussd_mails_waiting", "Mails that are due or failed before; not those put off.", waiting)
     due = Mail.due_at.is_null(False) & Mail.lease_token.is_null()
     yield Measure("ussd_mails_overdue_seconds", "How late the worker is with them.", _overdue(Mail, due, now))
     for status in (MailStatus.SENT, MailStatus.FAILED):
