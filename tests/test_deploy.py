@@ -17,6 +17,7 @@ import yaml
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
 from packaging.requirements import Requirement
 
+from testbed.postgres import binaries
 from ussd_server.menus.text import measure
 from ussd_server.server.gevent_worker import LINGER_SECONDS
 from ussd_server.settings import OWN_NETWORKS
@@ -31,6 +32,7 @@ MEASURED_IN = (
     "metrics.py",
 )
 GRAFANA_COLUMNS = 24
+UNITS = ("web", "worker", "smpp", "backup", "check")
 ENDINGS = ("", "_total", "_bucket")
 # The first release of each that is supported, and that of Debian 12.
 PYTHONS = ("3.11.0", "3.11.2", "3.12.0", "3.13.0", "3.14.0")
@@ -68,9 +70,9 @@ def test_every_alert_names_a_chapter_that_says_what_to_do() -> None:
 
 
 def test_all_units_run_as_a_user_without_rights_and_with_the_same_hardening() -> None:
-    web, *others = ((DEPLOY / f"ussd-server-{name}.service").read_text() for name in ("web", "worker", "smpp"))
-    hardening = web[web.index("UMask=") :]
-    assert [hardening] * 2 == [unit[unit.index("UMask=") :] for unit in others]
+    web, *others = ((DEPLOY / f"ussd-server-{name}.service").read_text() for name in UNITS)
+    hardening = web[web.index("UMask=") : web.index("\n[Install]")]
+    assert all(hardening in unit for unit in others)
     for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "StateDirectoryMode=0700"):
         assert f"{line}\n" in hardening
     assert "User=ussd\n" in web
@@ -95,18 +97,36 @@ def test_commands_are_typed_with_the_settings_of_the_installation(tmp_path: Path
     assert found["Redis"] == "it does not answer"
 
 
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_a_backup_that_fails_says_so_and_leaves_the_last_good_ones(database_url: str, tmp_path: Path) -> None:
+    def backup(url: str) -> int:
+        environment = os.environ | {"USSD_DATABASE_URL": url, "PATH": f"{binaries()}{os.pathsep}{os.environ['PATH']}"}
+        return subprocess.run([DEPLOY / "ussd-backup", tmp_path], env=environment, check=False).returncode
+
+    earlier = [tmp_path / f"ussd-202601{day:02}T000000Z.dump" for day in range(1, 9)]
+    for dump in earlier:
+        dump.write_text("good")
+    assert backup("postgresql://postgres@127.0.0.1:1/none") != 0
+    assert set(tmp_path.glob("*.dump")) == set(earlier)
+    assert backup(database_url) == 0
+    *kept, newest = sorted(tmp_path.iterdir())
+    assert kept == earlier[2:]
+    restored = subprocess.run([binaries() / "pg_restore", "--list", newest], capture_output=True, text=True, check=True)
+    assert "TABLE DATA public transactions" in restored.stdout
+
+
 @pytest.mark.needs_systemd
 def test_systemd_takes_all_units_and_finds_little_that_they_may_do(tmp_path: Path) -> None:
-    for name in ("web", "worker", "smpp"):
+    for name in UNITS:
         unit = tmp_path / f"ussd-server-{name}.service"
         written = (DEPLOY / unit.name).read_text()
-        unit.write_text(re.sub(r"/opt/ussd-server/\.venv/bin/\S+", "/bin/true", written))
+        unit.write_text(re.sub(r"(/opt/ussd-server/\.venv|/usr/local)/bin/\S+", "/bin/true", written))
         verified = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
         assert (verified.returncode, verified.stderr) == (0, "")
         # In tenths, of a hundred: a service without hardening has 96.
         command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit]
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0
-    others = [DEPLOY / "ussd-server-web.socket", *(DEPLOY / "cluster").glob("ussd-backup.*")]
+    others = [DEPLOY / "ussd-server-web.socket", *DEPLOY.glob("*.timer"), *(DEPLOY / "cluster").glob("ussd-backup.*")]
     for unit in others:
         (tmp_path / unit.name).write_text(unit.read_text())
     command = [
