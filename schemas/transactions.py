@@ -8,7 +8,7 @@ from ussd_server.services.transactions.messages import CreateRefund, CreateTrans
 # A row of a payout: the payout's reference, a slash, and the row's.
 _LONGEST_STORED_REFERENCE = 2 * fields.LONGEST_REFERENCE + 1
 _STATUSES = ("created", "submitted", "pending", "ambiguous", "succeeded", "failed", "reversed")
-_TYPES = ("collection", "disbursement", "transfer", "refund", "deposit", "settlement")
+_TYPES = ("collection", "disbursement", "transfer", "refund", "deposit", "settlement", "correction")
 
 
 class CreateTransactionBody(fields.Body):

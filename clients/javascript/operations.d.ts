@@ -213,6 +213,7 @@ export interface Delivery {
   completed_at: string | null;
 }
 export type DeliveryStatus = "waiting" | "delivered" | "dead" | "cancelled";
+export type Effect = "credit" | "debit";
 export interface EnterTextBody {
   /** What was typed. */
   text: string;
@@ -349,7 +350,7 @@ export interface LedgerEntry {
   account: string;
   /** Shillings: positive for what the account received, negative for what it gave. */
   amount: number;
-  /** `amount` or `fee`; with `_reserved` or `_released` where money was only set aside or freed. */
+  /** `amount`, `fee`, or `shortfall` for what was lacking; with `_reserved` or `_released` where money was only set aside or freed. */
   purpose: Purpose;
 }
 export interface MadeBy {
@@ -577,7 +578,7 @@ export interface ProviderState {
   message: string;
 }
 export type ProviderStateStatus = "available" | "degraded" | "unavailable" | "switched_off";
-export type Purpose = "amount" | "fee" | "amount_reserved" | "fee_reserved" | "amount_released" | "fee_released";
+export type Purpose = "amount" | "fee" | "shortfall" | "amount_reserved" | "fee_reserved" | "amount_released" | "fee_released";
 export interface PutPaymentCodeBody {
   /** What is paid with it; payers read it. */
   description: string;
@@ -654,8 +655,8 @@ export interface ReportRow {
   status: string;
   /** How many payments. */
   count: number;
-  /** The sum of their amounts. */
-  amount: Amount;
+  /** The sum of their amounts; of corrections, what they added less what they took. */
+  amount: number;
   /** The fees that were charged for them; nothing for failed ones. */
   fees: Amount;
   /** The median time from creation to the final status. */
@@ -805,7 +806,7 @@ export interface Statement {
 export interface StatementLine {
   /** When it was committed. */
   at: string;
-  /** The type of the transaction; `fee` for its fee, which is a line of its own. */
+  /** The type of the transaction; `fee` for its fee, `shortfall` for what was lacking, on lines of their own. */
   kind: string;
   /** The transaction. */
   transaction_id: string;
@@ -875,7 +876,7 @@ export interface Transaction {
   completed_at: string | null;
   /** When the provider is queried next; null when no query is planned. */
   next_check_at: string | null;
-  /** The collection that this refund gives back; null for everything else. */
+  /** The collection that this refund, or correction, gives back; null for none. */
   refund_of: string | null;
   /** What refunds of it have taken or hold, in shillings. */
   refunded_amount: Amount;
@@ -885,6 +886,12 @@ export interface Transaction {
   origin: Origin;
   /** The other transaction that tells of the same money; null for none. The one that succeeded counts. */
   same_money_as: string | null;
+  /** What a correction does: `credit` or `debit`; null for everything else. */
+  effect: Effect | null;
+  /** The transaction that this correction corrects; null for none. */
+  corrects: string | null;
+  /** Why the operators made this correction; null for everything else. */
+  reason: string | null;
   /** Who made it; of a row of a payout, who made the payout. */
   made_by: MadeBy;
   /** The `X-Request-Id` of the call that made it; of a payout's row, approved it. */
@@ -913,7 +920,7 @@ export interface TransactionPage {
   next_cursor: string | null;
 }
 export type TransactionStatus = "created" | "submitted" | "pending" | "ambiguous" | "succeeded" | "failed" | "reversed";
-export type TransactionType = "collection" | "disbursement" | "transfer" | "refund" | "deposit" | "settlement";
+export type TransactionType = "collection" | "disbursement" | "transfer" | "refund" | "deposit" | "settlement" | "correction";
 export interface Turn {
   /** The number of the entry, counted from 1. */
   turn: number;

@@ -12,13 +12,15 @@ from typing import Any
 from tests.conftest import MovableClock
 from tests.documents.api import new_services
 from tests.documents.steady import steady
+from tests.services.incoming.till import BY, SECOND, Till
 from tests.services.webhooks.receivers import Receiver, subscribe
-from tests.support.money import call_with_key, request, work
+from tests.support.money import call_with_key, operator, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.menus.engine.actions import PinAction
 from ussd_server.models.sending import Event, Webhook
 from ussd_server.services.clients.keys.messages import CreateApiKey
+from ussd_server.services.movements.messages import CorrectMovement, ListMovements
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.subscribers.pins import PinTry
 from ussd_server.services.transactions.messages import CreateRefund
@@ -85,6 +87,10 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
         if reference == "order-1":
             services.refunds.create(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
             work(services, clock)
+    Till(services).pay("thanks", 3000, receipt="31000000041")
+    (came,) = services.movements.list(ListMovements(is_held=True), operator()).items
+    correction = CorrectMovement(came.movement_id, shop.client_id, "MTN's support, case 17", BY, SECOND)
+    services.corrections.correct(correction, operator())
     rows = ({"phone_number": "+256770000000", "amount": 3000, "reference": "E-17"},)
     maker, approver = call_with_key(services, call), call_with_key(services, call, "payouts:approve")
     payout = services.payouts.create(CreatePayout("wages-47", items=rows), maker).payout

@@ -186,7 +186,7 @@ def test_a_difference_is_ended_once_though_its_proposal_is_confirmed_at_the_same
         ending.result()
 
 
-def test_a_late_success_takes_a_shortfall_for_money_that_is_being_spent(
+def test_a_late_success_takes_what_is_left_of_money_that_is_being_spent_and_a_shortfall(
     services: Services, clock: MovableClock, compete: Compete
 ) -> None:
     context = a_client()
@@ -204,7 +204,7 @@ def test_a_late_success_takes_a_shortfall_for_money_that_is_being_spent(
         succeeding = compete(lambda: conclude(made[1], provider.schedule, success, Source.POLL, clock.now()))
     succeeding.result()
     books = balances(context.client_id)
-    assert (books["main"], books["shortfall"]) == ((100_000, 0), (-400_000, 0))
+    assert (books["main"], books["shortfall"]) == ((0, 0), (-300_000, 0))
     assert check_everything() == []
 
 

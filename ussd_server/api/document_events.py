@@ -15,6 +15,7 @@ from ussd_server.services.webhooks.messages import EVENT_TYPES, WebhookDisabledV
 _Json = dict[str, Any]
 _DATA: Mapping[str, type] = {
     "transaction": TransactionView,
+    "account": TransactionView,
     "payout": PayoutView,
     "ussd": SessionView,
     "subscriber.pin_locked": PinLockedView,

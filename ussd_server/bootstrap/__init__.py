@@ -31,6 +31,7 @@ from ussd_server.services.mail.outbox import MailReminders
 from ussd_server.services.mail.sending import MailSender
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
+from ussd_server.services.movements.corrections import CorrectionService
 from ussd_server.services.movements.movements import MovementService
 from ussd_server.services.movements.uses import MovementUseService
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
@@ -148,6 +149,7 @@ class Services:
         self.differences = DifferenceService(runtime, self.reviews)
         self.days = DayService(runtime)
         self.movements = MovementService(runtime)
+        self.corrections = CorrectionService(runtime, creator)
         self.movement_uses = MovementUseService(runtime, incoming, self.differences)
         self.recovery = RecoveryService(runtime, creator, self.provider_statements)
 
@@ -190,6 +192,7 @@ class Services:
             self.bank_settlements,
             self.movement_uses,
             self.days,
+            self.corrections,
         )
         self.proposals = ProposalService(runtime, actions_of_two.by_name())
         self.history_digests = HistoryDigests(runtime)

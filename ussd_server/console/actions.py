@@ -6,6 +6,7 @@ from ussd_server.languages import gettext, marked
 
 _SENTENCES = marked(
     {
+        "account.corrected": "corrected an account",
         "api_key.created": "created an API key",
         "api_key.deleted": "deleted an API key",
         "api_key.disabled": "disabled an API key",

@@ -68,7 +68,8 @@ _TONES = {
 }  # fmt: skip
 STATUS_WORDS = frozenset(word.replace("_", " ") for words in _TONES.values() for word in words) | {
     "address refused", "admin", "answered", "api key", "broken", "channel", "client", "closed", "collection",
-    "confirmed", "deposit", "developer", "difference", "disbursement", "ended", "ended by client", "ended by user",
+    "confirmed", "correction", "credit", "debit", "deposit", "developer", "difference", "disbursement", "ended",
+    "ended by client", "ended by user",
     "event", "importing", "in", "invalidated", "key", "lost", "menu", "name not found", "no answer",
     "no connection", "operator", "over limit", "owner", "payment", "payout", "person", "refund", "removed", "request",
     "returned", "session", "settlement", "similar", "stored", "timed out", "timeout", "too large", "transaction",

@@ -35,7 +35,8 @@ class Transfer(Table):
     """One row, both legs: `amount_cents` from the debited to the credited account.
 
     `kind` is `move` (at once), `hold` (reserves on the debited account), `post` (ends a hold and moves) or `void` (ends
-    a hold and releases). Never edited, never deleted. `purpose` says what for: `amount` or `fee`.
+    a hold and releases). Never edited, never deleted. `purpose` says what for: `amount`, `fee`,
+    or `shortfall` for what an account lacked, lent by the account of that name before.
     """
 
     id = IdField(primary_key=True)

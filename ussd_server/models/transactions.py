@@ -28,7 +28,9 @@ class Transaction(Table):
     that approved its payout, `user_id` likewise a person; `operator` is the name of an operator who made it. `origin`
     is who began it: `client`, `ussd` for a menu, `payer`. `same_money_as` is the
     other record of the same money: of a collection and a payment that the payer began. `contested_id` is the payment
-    that has the receipt of this one; operators say in the review whether both are one.
+    that has the receipt of this one; operators say in the review whether both are one. Only a correction
+    has an `effect`, `credit` or `debit`, and a `reason`; `corrects` is the transaction that it corrects, None for
+    none. One that takes money of a collection back has it as its `refund_of`, too.
     """
 
     id = fixed(IdField(primary_key=True))
@@ -82,6 +84,9 @@ class Transaction(Table):
     menu_id = fixed(IdField(null=True))
     menu_version = fixed(IntegerField(null=True))
     operator = TextField(null=True)
+    effect = fixed(TextField(null=True))
+    corrects = fixed(IdField(null=True))
+    reason = fixed(TextField(null=True))
 
     class Meta:
         only_save_dirty = True

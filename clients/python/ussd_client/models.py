@@ -39,6 +39,9 @@ CreateTransactionBodyType = Literal["collection", "disbursement", "transfer"]
 DeliveryStatus = Literal["waiting", "delivered", "dead", "cancelled"]
 
 
+Effect = Literal["credit", "debit"]
+
+
 Fault = Literal["payer", "payee", "client", "provider", "service"]
 
 
@@ -69,7 +72,7 @@ Provider = Literal["airtel", "mtn", "sandbox"]
 ProviderStateStatus = Literal["available", "degraded", "unavailable", "switched_off"]
 
 
-Purpose = Literal["amount", "fee", "amount_reserved", "fee_reserved", "amount_released", "fee_released"]
+Purpose = Literal["amount", "fee", "shortfall", "amount_reserved", "fee_reserved", "amount_released", "fee_released"]
 
 
 ReplayItemResult = Literal["same", "other_screen", "dead_end", "not_found"]
@@ -99,7 +102,7 @@ Source = Literal["submit", "callback", "poll", "operator"]
 TransactionStatus = Literal["created", "submitted", "pending", "ambiguous", "succeeded", "failed", "reversed"]
 
 
-TransactionType = Literal["collection", "disbursement", "transfer", "refund", "deposit", "settlement"]
+TransactionType = Literal["collection", "disbursement", "transfer", "refund", "deposit", "settlement", "correction"]
 
 
 MenuDocument = dict[str, Any]
@@ -560,7 +563,7 @@ class ReportRow(TypedDict):
     provider: Provider | None
     status: str
     count: int
-    amount: Amount
+    amount: int | Decimal
     fees: Amount
     median_seconds: int | Decimal
     given_back_count: int
@@ -702,6 +705,9 @@ class Transaction(TypedDict):
     payout_id: str | None
     origin: Origin
     same_money_as: str | None
+    effect: Effect | None
+    corrects: str | None
+    reason: str | None
     made_by: MadeBy
     request_id: str | None
     explanation: NotRequired[str]

@@ -69,7 +69,7 @@ def test_every_type_pays_its_fee_as_a_transfer_of_its_own(services: Services, cl
     assert check_everything() == []
 
 
-def test_a_late_success_whose_fee_cannot_be_paid_is_a_shortfall_as_a_whole(
+def test_a_late_success_whose_fee_cannot_be_paid_takes_what_is_there_and_a_shortfall(
     services: Services, clock: MovableClock
 ) -> None:
     call = a_client()
@@ -81,8 +81,8 @@ def test_a_late_success_whose_fee_cannot_be_paid_is_a_shortfall_as_a_whole(
     services.transactions.create(request("disbursement", shillings=1), call)
     work(services, clock, 10)
     assert services.transactions.get(GetTransaction(late), call).late
-    assert balances(call.client_id)["main"] == (50_000, 0)
-    assert balances(call.client_id)["shortfall"] == (-50_100, 0)
+    assert balances(call.client_id)["main"] == (0, 0)
+    assert balances(call.client_id)["shortfall"] == (-100, 0)
     assert check_everything() == []
 
 

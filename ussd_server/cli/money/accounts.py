@@ -8,10 +8,19 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import group, show, show_lines, wants_json
-from ussd_server.cli.names import KnownName, Shillings, client_named, client_option, context_of, period_options
+from ussd_server.cli.names import (
+    KnownName,
+    Shillings,
+    client_named,
+    client_option,
+    context_of,
+    period_options,
+    two_people,
+)
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.ledger import list_fees, set_fee
 from ussd_server.services.accounts.messages import FeeTerms, GetStatement, StatementLine
+from ussd_server.services.movements.messages import FillShortfall
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateDeposit, TransactionType
 from ussd_server.values import shillings, written_amount
 from ussd_server.wire import writer
@@ -40,6 +49,21 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
     verb = "had been credited before" if created.replayed else "is credited"
     sentence = f"{written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."
     show({"transaction": made, "replayed": created.replayed}, sentence)
+
+
+@accounts.command(example="--client acme --reason 'Agreed by telephone' --by Ann --and Bob")
+@client_option
+@click.option("--account", default=MAIN_ACCOUNT, help="A subscriber's phone number. Default: main.")
+@click.option("--reason", required=True, help="Why; the client reads it, and the audit trail keeps it.")
+@two_people()
+def fill(client: str, account: str, reason: str, by: str, second: str) -> None:
+    """Fill a client's shortfall with what its account has available: all of it, or as much as there is.
+
+    A shortfall is what an account lacked when money had left already. Two people must agree.
+    """
+    request = FillShortfall(client_named(client).client_id, reason, by, second, account)
+    filled = services().corrections.fill(request, operator_context())
+    show(filled, f"{written_amount(filled.amount_cents)} of the shortfall is filled, by {filled.transaction_id}.")
 
 
 @accounts.command(example="acme --from 2026-11-01 --to 2026-12-01 --csv")

@@ -9,11 +9,12 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
-from ussd_server.cli.names import client_named, two_people
+from ussd_server.cli.names import client_named, client_option, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.incoming.messages import SetPrefix
 from ussd_server.services.movements.messages import (
     AssignMovement,
+    CorrectMovement,
     EndMovement,
     ListMovements,
     MovementUseView,
@@ -113,6 +114,31 @@ def own(movement_id: str, reason: str, by: str, second: str) -> None:
     """Call a held movement the operator's own: the float filled up or drawn, or charges. Two people must agree."""
     movement = services().movement_uses.take_as_own(EndMovement(movement_id, reason, by, second), operator_context())
     show(movement, f"{written_amount(movement.amount_cents)} is the operator's own.")
+
+
+@movements.command(
+    example=f"{EXAMPLE_ID} --client acme --payment {EXAMPLE_ID} --reason 'MTN took it back' --by Ann --and Bob"
+)
+@_id
+@client_option
+@click.option("--account", help="A subscriber's phone number. Default: the account of the payment, or main.")
+@click.option("--payment", metavar="ID", help="The transaction that it corrects. Default: the one that it is told of.")
+@_reason
+@two_people()
+def correct(
+    movement_id: str, client: str, account: str | None, payment: str | None, reason: str, by: str, second: str
+) -> None:
+    """Book a held movement for a client as a correction, without a fee. Two people must agree.
+
+    A payment of ours that it is told of ends as failed, if it has not succeeded. What the account lacks is the client's
+    shortfall, which `accounts fill` fills later.
+    """
+    client_id = client_named(client).client_id
+    request = CorrectMovement(movement_id, client_id, reason, by, second, account, payment)
+    movement = services().corrections.correct(request, operator_context())
+    assert movement.use is not None
+    sentence = f"{written_amount(movement.amount_cents)} is booked as correction {movement.use.transaction_id}."
+    show(movement, sentence)
 
 
 def _line(each: MovementView) -> str:

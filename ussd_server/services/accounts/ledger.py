@@ -29,7 +29,7 @@ DEPOSITS_ACCOUNT = "deposits"
 BANK_ACCOUNT = "bank"
 SHORTFALL_ACCOUNT = "shortfall"
 
-AMOUNT, FEE = "amount", "fee"
+AMOUNT, FEE, LACKING = "amount", "fee", "shortfall"
 
 _MOST_FEE_CENTS = 99_999_999
 _WHOLE_BASIS_POINTS = 10_000
@@ -137,11 +137,22 @@ def lock_accounts(client_id: str, names: Collection[str]) -> dict[str, int]:
     return {account.name: account.balance_cents - account.reserved_cents for account in rows}
 
 
-def legs_of(row: Transaction, kind: str, debited: str, credited: str, *, fee_from: str | None = None) -> list[Leg]:
-    """The legs of a payment, `move` or `hold`: its amount between two accounts, and its fee from its own by default."""
-    legs = [Leg(kind, AMOUNT, debited, credited, row.amount_cents)]
+def lacking_cents(client_id: str, account: str, outside: str, cents: int) -> int:
+    """What a client's account lacks of a sum that left to `outside`: its shortfall. Locks all accounts of the entry."""
+    names = {account, outside, FEES_ACCOUNT, SHORTFALL_ACCOUNT}
+    available = lock_accounts(client_id, names).get(account, 0)
+    return max(0, cents - max(0, available))
+
+
+def legs_of(row: Transaction, kind: str, debited: str, credited: str, lacking: int = 0) -> list[Leg]:
+    """The legs of a payment, `move` or `hold`: its amount between two accounts, and its fee from its own.
+
+    `lacking` is what its own account lacks, which the shortfall lends it before.
+    """
+    legs = [Leg("move", LACKING, SHORTFALL_ACCOUNT, row.account, lacking)] if lacking else []
+    legs.append(Leg(kind, AMOUNT, debited, credited, row.amount_cents))
     if row.fee_cents:
-        legs.append(Leg(kind, FEE, fee_from or row.account, FEES_ACCOUNT, row.fee_cents))
+        legs.append(Leg(kind, FEE, row.account, FEES_ACCOUNT, row.fee_cents))
     return legs
 
 
@@ -302,11 +313,11 @@ class FeeBook:
 def set_fee(fee: FeeTerms, context: RequestContext, now: datetime) -> FeeTerms:
     """Agree a fee for transactions created from now on; zeros end it. The client's audit trail shows it.
 
-    Raises NOT_FOUND for an unknown client, and INVALID_REQUEST for a deposit or a settlement, which are free, and for
-    parts out of their bounds.
+    Raises NOT_FOUND for an unknown client, and INVALID_REQUEST for a deposit, a settlement or a correction, which are
+    free, and for parts out of their bounds.
     """
     context.require_operator()
-    if fee.type in (TransactionType.DEPOSIT, TransactionType.SETTLEMENT):
+    if fee.type in (TransactionType.DEPOSIT, TransactionType.SETTLEMENT, TransactionType.CORRECTION):
         raise ServiceError(Code.INVALID_REQUEST, f"type: A {fee.type} is free.")
     if not 0 <= fee.fixed_cents <= _MOST_FEE_CENTS:
         raise ServiceError(Code.INVALID_REQUEST, "fixed: Must be 0 or more and less than 1000000 shillings.")

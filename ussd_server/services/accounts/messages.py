@@ -47,7 +47,11 @@ class GetBalances:
 
 class StatementLine(NamedTuple):
     at: Annotated[WrittenMoment, "When it was committed."]
-    kind: Annotated[str, "The type of the transaction; `fee` for its fee, which is a line of its own."]
+    kind: Annotated[
+        str,
+        str,
+        "The type of the transaction; `fee` for its fee, `shortfall` for what was lacking, on lines of their own.",
+    ]
     transaction_id: Annotated[str, "The transaction."]
     reference: Annotated[str, "The client's own reference, unique for ever. Repeating a request with it is safe."]
     description: Annotated[str | None, "A description by the client."]

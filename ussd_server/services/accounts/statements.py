@@ -15,7 +15,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.accounts.ledger import FEE
+from ussd_server.services.accounts.ledger import AMOUNT
 from ussd_server.services.accounts.messages import (
     GetBalances,
     GetStatement,
@@ -259,7 +259,7 @@ def _lines(period: _Period, after_us: int, limit: int) -> Iterator[tuple[int, St
             posted_us,
             StatementLine(
                 at=iso_milliseconds(_EPOCH + posted_us * _MICROSECOND),
-                kind=FEE if purpose == FEE else kind,
+                kind=kind if purpose == AMOUNT else purpose,
                 transaction_id=transaction_id,
                 reference=reference,
                 description=description,

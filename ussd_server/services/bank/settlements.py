@@ -16,12 +16,12 @@ from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.tables import find_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client, is_client_active
-from ussd_server.models.ledger import BankAccount
+from ussd_server.models.ledger import BankAccount, read_holding
 from ussd_server.models.movements import OUT
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.accounts.ledger import BANK_ACCOUNT, SHORTFALL_ACCOUNT, lock_accounts
+from ussd_server.services.accounts.ledger import BANK_ACCOUNT, SHORTFALL_ACCOUNT, lacking_cents, lock_accounts
 from ussd_server.services.accounts.messages import GetBalances
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bank.bank_accounts import shown_account
@@ -90,8 +90,8 @@ class BankSettlementService:
         """The sums due to active clients with a confirmed bank account, by the clients' names; no line for nothing.
 
         A client is due what its main account had available at the end of a day in Kampala (None: now), as far as it
-        still has it and it was not settled since, less what stays here; nothing below its minimum. INVALID_REQUEST for
-        a day that is not over.
+        still has it and it was not settled since, less what stays here and its shortfall; nothing below its minimum.
+        INVALID_REQUEST for a day that is not over.
         """
         context.require_operator()
         until = self._end_of(day)
@@ -265,7 +265,7 @@ class BankSettlementService:
         if until is not None:
             (had,) = self._statements.balances(GetBalances(MAIN_ACCOUNT, (until,)), context)
             due = min(due, had - settled_since(row.client_id, until))
-        due -= row.keep_cents or 0
+        due -= (row.keep_cents or 0) - read_holding(row.client_id, SHORTFALL_ACCOUNT).balance_cents
         return due if due >= (row.minimum_cents or 0) else 0
 
     def _accepted_fault(self, row: Transaction, line: SettlementLine) -> str | None:
@@ -332,8 +332,7 @@ class BankSettlementService:
     def _book_forgotten(self, line: SettlementLine, names: Sequence[str], context: RequestContext) -> Transaction:
         """Book what the bank has paid of a settlement that a restore lost. Call in a unit of work."""
         _require_own_account(line)
-        available = lock_accounts(line.client_id, {MAIN_ACCOUNT}).get(MAIN_ACCOUNT, 0)
-        debited = MAIN_ACCOUNT if available >= line.amount_cents else SHORTFALL_ACCOUNT
+        lacking = lacking_cents(line.client_id, MAIN_ACCOUNT, BANK_ACCOUNT, line.amount_cents)
         columns = DraftColumns(
             account=MAIN_ACCOUNT,
             description=shown_account(line.bank, line.number, line.name),
@@ -342,7 +341,7 @@ class BankSettlementService:
             request_id=context.request_id,
             operator=names[0],
         )
-        plan = Plan(line.amount_cents, columns, moves=(debited, BANK_ACCOUNT))
+        plan = Plan(line.amount_cents, columns, moves=(MAIN_ACCOUNT, BANK_ACCOUNT), lacking_cents=lacking)
         reference = f"{SETTLEMENT}{line.settlement_id}"
         digest = digest_of({"settlement": line.amount_cents, "reference": reference})
         identity = RequestIdentity(line.client_id, TransactionType.SETTLEMENT, digest, reference)

@@ -54,7 +54,7 @@ from ussd_server.services.gates.uses import merge, note_told, note_use, use, wri
 from ussd_server.services.transactions.create import Within
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.values import comparable_receipt, iso_milliseconds, new_id
 
 log = Logger(__name__)
 _SAME_RECEIPT = "its receipt is that of transaction {}"
@@ -193,22 +193,29 @@ def _use_all(row: Transaction, receipts: Sequence[MovementReceipt], way: WayIn, 
     return result
 
 
-def booking(movement: Movement, within: Within, now: datetime, decided_by: str | None = None) -> Within:
-    """Extend `within`, the unit of work of a new payer's payment, so that the payment uses a locked movement.
+def booking(
+    movement: Movement,
+    within: Within,
+    now: datetime,
+    decided_by: str | None = None,
+    kind: UseKind = UseKind.PAYMENT,
+    reason: str | None = None,
+) -> Within:
+    """Extend `within`, the unit of work of a new payer's payment or correction, so that it uses a locked movement.
 
-    `decided_by` are the operators who assigned it, None for a notice.
+    `decided_by` are the operators who said so, None for a notice.
     """
-    if decided_by is not None:
+    if decided_by is not None and kind is UseKind.PAYMENT:
         note_told(movement, WayIn.ASSIGNMENT, now)
 
     @contextmanager
     def within_use(row: Transaction) -> Iterator[None]:
         with unit_of_work():
-            # First, because the database asks for the movement of each payer's payment.
-            write_use(movement, UseKind.PAYMENT, now, row.id, decided_by)
+            # First, because the database asks for its movement.
+            write_use(movement, kind, now, row.id, decided_by, reason)
             with within(row):
                 yield
-        note_use(movement, UseKind.PAYMENT, row.id)
+        note_use(movement, kind, row.id)
 
     return within_use
 
@@ -297,6 +304,20 @@ def mark_as_same_money(row: Transaction, now: datetime) -> None:
         other.change(same_money_as=row.id, updated_at=now)
 
 
+def is_corrected(row: Transaction) -> bool:
+    """Whether operators booked what moved of a payment, which ended as failed, as a correction.
+
+    What is told of it under a receipt that the correction's money has not is other money.
+    """
+    booked = Movement.select(Movement.id).join(Transaction, on=(Transaction.id == Movement.transaction_id))
+    ids = [each.id for each in booked.where(Transaction.corrects == row.id)] if row.completed_at else []
+    if row.status != TransactionStatus.FAILED or not ids:
+        return False
+    known = {each.receipt for each in MovementReceipt.select().where(MovementReceipt.movement_id.in_(ids))}
+    told = set(map(comparable_receipt, receipts_of(row)))
+    return not told or not known or bool(told & known)
+
+
 def has_contest(row: Transaction) -> bool:
     """Whether a review is open because another payment may have the money of a transaction."""
     return row.is_in_review and str(row.review_reason).startswith(_CONTESTS)
@@ -322,7 +343,9 @@ def _decide(row: Transaction, other: Transaction | None, way: WayIn, *, is_prove
     """Decide about a payment whose money another one has, or may have if a receipt does not prove it."""
     if other is None or other.id == row.id or _is_refund_beside(row, other.id):
         return _COUNTS
-    if row.status == TransactionStatus.FAILED and row.contested_id == other.id and not has_contest(row):
+    if row.status == TransactionStatus.FAILED and (
+        other.corrects == row.id or (row.contested_id == other.id and not has_contest(row))
+    ):
         # Operators have found both to be the same money.
         return UseResult(UseOutcome.CONTESTS, other)
     if is_proven and can_be_given_back(other, row):
@@ -335,7 +358,8 @@ def _is_refund_beside(row: Transaction, other_id: str | None) -> bool:
     """Whether both are refunds of one collection: Airtel gives them its receipt."""
     if row.refund_of is None or other_id is None:
         return False
-    return bool(find_row(Transaction, other_id).refund_of == row.refund_of)
+    other = find_row(Transaction, other_id)
+    return bool(other.refund_of == row.refund_of and other.type == row.type)
 
 
 def _contested(row: Transaction, other: Transaction | None, reason: str, way: WayIn) -> UseResult:

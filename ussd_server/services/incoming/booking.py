@@ -104,7 +104,7 @@ class IncomingBook:
 
         SERVICE_UNAVAILABLE while the operator holds new money, unless operators decide.
         """
-        reference = f"{INCOMING}{_shortened(movement.receipt or movement.id)}"
+        reference = f"{INCOMING}{shortened(movement.receipt or movement.id)}"
         try:
             created = self._create(movement, code, reference, source, context, decided_by)
         except ServiceError as refusal:
@@ -144,7 +144,7 @@ class IncomingBook:
         return self._creator.create(identity, plan, source, within)
 
 
-def _shortened(receipt: str) -> str:
+def shortened(receipt: str) -> str:
     """A receipt as a part of a reference, which has 64 characters at most."""
     return receipt if len(receipt) <= LONGEST_RECEIPT else sha256(receipt.encode()).hexdigest()[:LONGEST_RECEIPT]
 

@@ -30,6 +30,7 @@ class MailKind(StrEnum):
     BANK_ACCOUNT_CHANGED = "bank_account.changed"
     PROVIDER_AWAY = "provider.away"
     FLOAT_LOW = "provider.float_low"
+    ACCOUNT_CORRECTED = "account.corrected"
     INCOMING_HELD = "incoming.held"
 
 

@@ -161,6 +161,14 @@ TEXTS: dict[MailKind, MailText] = {
         "operator at once:\n{page}",
         _OWNER,
     ),
+    MailKind.ACCOUNT_CORRECTED: MailText(
+        "An account was corrected",
+        "{amount} was {effect} your account {account}",
+        "The operator of this service corrected an account of {client}: {amount} was {effect} {account}, because the "
+        "money moved at the provider or the bank.\n\n"
+        "Reason: {why}\n\nSee it here:\n{page}",
+        _OWNER,
+    ),
     MailKind.PROVIDER_AWAY: MailText(
         "A provider does not answer, and when it answers again",
         "{provider} {state}",
@@ -189,7 +197,7 @@ _CHOICE = marked("\n\nYou receive this because of your role. Choose which mails 
 # A parameter that is an address on this server is sent as a path and completed here.
 _PATHS = ("link", "page")
 # Parameters that are words of ours.
-_WORDS = ("consequence", "reason", "state", "status")
+_WORDS = ("consequence", "effect", "reason", "state", "status")
 
 
 def message_of(

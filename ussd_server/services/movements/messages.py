@@ -7,6 +7,7 @@ from datetime import date, datetime
 from typing import Annotated
 
 from ussd_server.services.gates.messages import UseKind, WayIn
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, Effect
 from ussd_server.wire import Cents, ListPage
 
 
@@ -127,8 +128,49 @@ class EndMovement:
 
 
 @dataclass(frozen=True, slots=True)
+class CorrectMovement:
+    """Request of two operators to book a held movement as a correction of a client's account.
+
+    `payment` is the transaction that it corrects, None for the one that the movement's receipt or line names.
+    `account` is `main` or a subscriber's number, None for that of the payment, or `main`. `reason` has 1 to 200
+    characters.
+    """
+
+    movement_id: str
+    client_id: str
+    reason: str
+    by: str
+    second: str
+    account: str | None = None
+    payment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionPreview:
+    """What a correction would do: `payment_after` is the status that the payment gets, None where it keeps its own."""
+
+    movement: MovementView
+    effect: Effect
+    account: str
+    client: str
+    payment_id: str | None
+    payment_after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FillShortfall:
+    """Request of two operators to fill a client's shortfall from its account; `reason` has 1 to 200 characters."""
+
+    client_id: str
+    reason: str
+    by: str
+    second: str
+    account: str = MAIN_ACCOUNT
+
+
+@dataclass(frozen=True, slots=True)
 class HoldDifference:
-    """Request to hold a statement's credit that no transaction of ours matches; `by` is the name of the operator."""
+    """Request to hold what a statement's line moved and no transaction of ours matches; `by` is an operator's name."""
 
     difference_id: str
     by: str = "operator"

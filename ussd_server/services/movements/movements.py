@@ -7,10 +7,15 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from ussd_server.context import RequestContext
+from ussd_server.database.tables import find_row
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.incoming import PaymentCode
 from ussd_server.models.movements import Movement, MovementReceipt, MovementUse, is_held
+from ussd_server.models.transactions import Transaction
+from ussd_server.security.key_ring import Vault
+from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind, WayIn
+from ussd_server.services.gates.receipts import money_of
 from ussd_server.services.incoming.codes import canonical, prefix_of
 from ussd_server.services.incoming.suggestions import similar_codes, with_one_slip
 from ussd_server.services.movements.messages import (
@@ -24,10 +29,19 @@ from ussd_server.services.movements.messages import (
 )
 from ussd_server.services.pages import count_rows, find_by_id, page_of
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.signatures import sign_row
+from ussd_server.services.transactions.messages import UNFINISHED, TransactionStatus
+from ussd_server.status import Code, ServiceError
 from ussd_server.values import bounds_of_day, comparable_receipt
 from ussd_server.wire import Page, view_of_row
 
 _MOST_COMPARED = 500
+_STATES = {
+    UseKind.PAYMENT: "booked",
+    UseKind.CORRECTION: "booked as a correction",
+    UseKind.RETURNED: "returned",
+    UseKind.OWN: "the operator's own",
+}
 
 
 class MovementService:
@@ -95,6 +109,41 @@ def find_movement(movement_id: str, *, locked: bool = False) -> Movement:
     """A movement. Raises NOT_FOUND."""
     rows = Movement.select()
     return find_by_id(for_update(rows) if locked else rows, Movement, movement_id, "Movement")
+
+
+def held_movement(movement_id: str, *, may_have_payment: bool = False, decided: Transaction | None = None) -> Movement:
+    """A held movement, locked after its receipt. NOT_FOUND, and INVALID_REQUEST for one that is not held.
+
+    `may_have_payment`: a payment of ours may have its receipt and another amount, or have failed, which leaves
+    operators to end it. `decided` is the payment, locked, about which the operators decide with it.
+    """
+    unlocked = find_movement(movement_id)
+    if unlocked.receipt is not None:
+        money_of(unlocked.account, unlocked.direction, unlocked.receipt)
+    movement = find_movement(movement_id, locked=True)
+    if movement.same_as is not None:
+        raise refusal(f"It is the same money as movement {movement.same_as}")
+    if movement.use_kind is not None:
+        raise refusal(f"The movement is {_STATES[UseKind(movement.use_kind)]}, no longer held")
+    decided_id = decided and decided.id
+    waits_for = None if movement.waits_for in (None, decided_id) else find_row(Transaction, movement.waits_for)
+    if waits_for is not None and waits_for.status in UNFINISHED:
+        raise refusal(f"Transaction {movement.waits_for} decides about it, and is not final yet")
+    named = named_by(movement)
+    has_payment = named is not None and named.id != decided_id and named.status != TransactionStatus.FAILED
+    if named is not None and has_payment and not may_have_payment:
+        raise refusal(f"A payment that was asked for has this receipt: transaction {named.id}")
+    return movement
+
+
+def sign_last_use(vault: Vault, movement_id: str) -> None:
+    """Sign the use of a movement that was just written."""
+    last = MovementUse.select().where(MovementUse.movement_id == movement_id).order_by(MovementUse.number.desc()).get()
+    sign_row(vault, MovementUse, last.id)
+
+
+def refusal(sentence: str) -> ServiceError:
+    return ServiceError(Code.INVALID_REQUEST, sentence)
 
 
 def view_of_movement(row: Movement) -> MovementView:

@@ -6,12 +6,10 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.incoming import PaymentCode
-from ussd_server.models.movements import IN, Movement, MovementUse
+from ussd_server.models.movements import IN, OUT, Movement
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.gates.movements import Told, decide_again, find_or_make, take_movement
-from ussd_server.services.gates.receipts import money_of
 from ussd_server.services.gates.uses import merge, use
 from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.messages import PaymentCodeView
@@ -22,7 +20,13 @@ from ussd_server.services.movements.messages import (
     MovementView,
     SameMovement,
 )
-from ussd_server.services.movements.movements import find_movement, view_of_movement
+from ussd_server.services.movements.movements import (
+    find_movement,
+    held_movement,
+    refusal,
+    sign_last_use,
+    view_of_movement,
+)
 from ussd_server.services.operator_names import require_name, require_two_names, require_two_people
 from ussd_server.services.pages import require_row
 from ussd_server.services.reconciliation.cell_values import phone_number_in
@@ -30,18 +34,9 @@ from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.signatures import sign_row
-from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
-from ussd_server.status import Code, ServiceError
+from ussd_server.services.transactions.messages import SUCCESSFUL, Source
 from ussd_server.values import canonical_receipt, written_amount
 from ussd_server.wire import view_of_row
-
-_STATES = {
-    UseKind.PAYMENT: "booked",
-    UseKind.CORRECTION: "booked as a correction",
-    UseKind.RETURNED: "returned",
-    UseKind.OWN: "the operator's own",
-}
 
 
 class MovementUseService:
@@ -63,7 +58,7 @@ class MovementUseService:
         with unit_of_work():
             movement, code = _assignable(request.movement_id, request.code)
             self._book.book(movement, code, Source.OPERATOR, context, decided_by)
-            self._sign(movement)
+            sign_last_use(self._vault, movement.id)
             reason = f"Receipt {movement.receipt}, assigned to {code.code}"
             booking.write_movement_event("transaction.assigned", movement, context, reason, code.client_id, decided_by)
         return view_of_movement(movement)
@@ -89,20 +84,20 @@ class MovementUseService:
             # Before the receipt and the movement, as the processing of payments locks them.
             payment = Transaction.get_or_none(Transaction.id == other_id)
             payment = payment and lock_row(Transaction, payment.id)
-            movement = _held(request.movement_id, may_have_payment=True)
+            movement = held_movement(request.movement_id, may_have_payment=True)
             receipt = movement.receipt or ""
             if payment is None:
                 first = find_movement(other_id, locked=True)
                 if _what_moved(first) != _what_moved(movement) or first.id == movement.id or first.same_as is not None:
-                    raise _refusal("The other movement is of another account, direction or amount")
+                    raise refusal("The other movement is of another account, direction or amount")
                 merge(movement, first, now)
                 booking.write_movement_event(
                     "movement.same", movement, context, f"It is movement {first.id}", None, decided_by
                 )
             else:
                 if not take_movement(payment, movement, receipt, WayIn.SAME_PAYMENT, now, decided_by):
-                    raise _refusal("It waits for no payment of its amount that succeeded without a receipt")
-                self._sign(movement)
+                    raise refusal("It waits for no payment of its amount that succeeded without a receipt")
+                sign_last_use(self._vault, movement.id)
                 decide_again(payment.id)
                 reason = f"Receipt {receipt} is that of the payment"
                 action = "transaction.receipt_given"
@@ -124,13 +119,13 @@ class MovementUseService:
     def require_held(self, movement_id: str, context: RequestContext) -> MovementView:
         """A held movement, locked. Raises NOT_FOUND, and INVALID_REQUEST for one that is not held."""
         context.require_operator()
-        return view_of_movement(_held(movement_id, may_have_payment=True))
+        return view_of_movement(held_movement(movement_id, may_have_payment=True))
 
     def hold(self, request: HoldDifference, context: RequestContext) -> MovementView:
-        """Hold a statement's credit that no transaction of ours matches, and end the review of the difference.
+        """Hold what moved by a statement's line and belongs to nothing, and end the review of the difference.
 
         A receipt that the provider reported by now stays as it is. NOT_FOUND, and INVALID_REQUEST for a difference
-        that is no such credit, that has no receipt or that has ended, and where the provider reported another amount.
+        that moved no such money, that has no receipt or that has ended, and where the provider reported another amount.
         """
         context.require_operator()
         by, now = require_name(request.by), self._clock.now()
@@ -138,10 +133,11 @@ class MovementUseService:
             # Before the receipt, as for payments that are set to succeeded from a statement.
             lock_imports()
             difference = self._differences.show(request.difference_id, context)
-            receipt, amount_cents = _credit_of(difference)
+            receipt, cents = _money_of(difference)
+            amount_cents = abs(cents)
             number = phone_number_in(difference.party or "")
             money = find_or_make(
-                Told(WayIn.STATEMENT, difference.provider, IN, amount_cents, receipt, number),
+                Told(WayIn.STATEMENT, difference.provider, IN if cents > 0 else OUT, amount_cents, receipt, number),
                 now,
                 held_because=f"The provider did not report it; it is a line of {difference.file_name}",
                 difference_id=difference.difference_id,
@@ -149,9 +145,9 @@ class MovementUseService:
             told_cents = (money.payment or money.movement).amount_cents  # type: ignore[union-attr]
             if told_cents != amount_cents:
                 reported, stated = written_amount(told_cents), written_amount(amount_cents)
-                raise _refusal(f"The provider reported {reported} under this receipt, and the statement has {stated}")
+                raise refusal(f"The provider reported {reported} under this receipt, and the statement has {stated}")
             if money.movement is None:
-                raise _refusal(f"A payment that was asked for has this receipt: transaction {money.used_by}")
+                raise refusal(f"A payment that was asked for has this receipt: transaction {money.used_by}")
             money.movement.save()
             self._differences.end(EndDifference(difference.difference_id, f"Movement {money.movement.id}", by), context)
         return view_of_movement(money.movement)
@@ -161,46 +157,17 @@ class MovementUseService:
         decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
         reason, now = request.reason.strip(), self._clock.now()
         with unit_of_work():
-            movement = _held(request.movement_id, may_have_payment=True)
+            movement = held_movement(request.movement_id, may_have_payment=True)
             use(movement, kind, now, decided_by=decided_by, reason=reason)
-            self._sign(movement)
+            sign_last_use(self._vault, movement.id)
             booking.write_movement_event(action, movement, context, reason, None, decided_by)
         return view_of_movement(movement)
 
-    def _sign(self, movement: Movement) -> None:
-        """Sign the use that was just written."""
-        last = (
-            MovementUse.select().where(MovementUse.movement_id == movement.id).order_by(MovementUse.number.desc()).get()
-        )
-        sign_row(self._vault, MovementUse, last.id)
-
-
-def _held(movement_id: str, *, may_have_payment: bool = False) -> Movement:
-    """A held movement, locked after its receipt.
-
-    `may_have_payment`: a payment of ours may have its receipt and another amount, or have failed, which leaves
-    operators to end it.
-    """
-    unlocked = find_movement(movement_id)
-    if unlocked.receipt is not None:
-        money_of(unlocked.account, unlocked.direction, unlocked.receipt)
-    movement = find_movement(movement_id, locked=True)
-    if movement.same_as is not None:
-        raise _refusal(f"It is the same money as movement {movement.same_as}")
-    if movement.use_kind is not None:
-        raise _refusal(f"The movement is {_STATES[UseKind(movement.use_kind)]}, no longer held")
-    if movement.waits_for is not None and find_row(Transaction, movement.waits_for).status in UNFINISHED:
-        raise _refusal(f"Transaction {movement.waits_for} decides about it, and is not final yet")
-    named = named_by(movement)
-    if named is not None and named.status != TransactionStatus.FAILED and not may_have_payment:
-        raise _refusal(f"A payment that was asked for has this receipt: transaction {named.id}")
-    return movement
-
 
 def _assignable(movement_id: str, typed: str) -> tuple[Movement, PaymentCode]:
-    movement = _held(movement_id)
+    movement = held_movement(movement_id)
     if movement.direction != IN:
-        raise _refusal("Only money that came in is booked for a payment code")
+        raise refusal("Only money that came in is booked for a payment code")
     return movement, require_row(booking.find_code(typed, locked=True), "Payment code")
 
 
@@ -208,7 +175,7 @@ def _only_one_beside(movement: Movement) -> str:
     """The one payment or movement that may be the same money. INVALID_REQUEST for none or several."""
     names = [each.get("transaction_id") or each["movement_id"] for each in movement.beside]
     if len(names) != 1:
-        raise _refusal("It waits for no payment that succeeded without a receipt; name the other money")
+        raise refusal("It waits for no payment that succeeded without a receipt; name the other money")
     return str(names[0])
 
 
@@ -216,17 +183,16 @@ def _what_moved(movement: Movement) -> tuple[str, str, int]:
     return movement.account, movement.direction, movement.amount_cents
 
 
-def _credit_of(difference: DifferenceView) -> tuple[str, int]:
-    """Receipt and cents of a credit that no transaction matches. INVALID_REQUEST for any other difference."""
+def _money_of(difference: DifferenceView) -> tuple[str, int]:
+    """Receipt and signed cents of what a line moved that belongs to no payment of ours that succeeded.
+
+    INVALID_REQUEST for any other difference.
+    """
     receipt, cents = difference.provider_id, difference.theirs
-    is_credit = difference.verdict is Verdict.NOT_OURS and isinstance(cents, int) and cents > 0
     is_named = receipt is not None and bool(canonical_receipt(receipt)) and len(receipt) <= booking.LONGEST_RECEIPT
-    if not is_credit or difference.transaction_id is not None or not is_named:
-        raise _refusal("Only a credit with a receipt that is not ours can be held")
-    assert isinstance(cents, int)
-    assert receipt is not None
+    is_moved = difference.verdict in (Verdict.NOT_OURS, Verdict.REVERSAL)
+    if difference.verdict is Verdict.AMOUNT_DIFFERS and difference.transaction_id is not None:
+        is_moved = find_row(Transaction, difference.transaction_id).status not in SUCCESSFUL
+    if not (is_moved and is_named and isinstance(cents, int) and cents) or receipt is None:
+        raise refusal("Only what a line moved, with a receipt, and what is not ours can be held")
     return receipt, cents
-
-
-def _refusal(sentence: str) -> ServiceError:
-    return ServiceError(Code.INVALID_REQUEST, sentence)

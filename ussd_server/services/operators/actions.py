@@ -11,7 +11,8 @@ from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.bank.messages import SettlementLine
 from ussd_server.services.bank.settlements import BankSettlementService
-from ussd_server.services.movements.messages import AssignMovement, EndMovement, MovementView
+from ussd_server.services.movements.corrections import CorrectionService
+from ussd_server.services.movements.messages import AssignMovement, CorrectMovement, EndMovement, MovementView
 from ussd_server.services.movements.uses import MovementUseService
 from ussd_server.services.operators.messages import ProposalView, ProposedEffect
 from ussd_server.services.operators.proposals import TwoPersonAction
@@ -27,7 +28,7 @@ from ussd_server.services.reconciliation.messages import (
     UndoImport,
 )
 from ussd_server.services.reconciliation.statements import ProviderStatementService
-from ussd_server.services.transactions.messages import OperatorRefund
+from ussd_server.services.transactions.messages import Effect, OperatorRefund
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.values import written_amount
@@ -45,9 +46,11 @@ class TwoPersonActions:
         settlements: BankSettlementService,
         uses: MovementUseService,
         days: DayService,
+        corrections: CorrectionService,
     ) -> None:
         self._review, self._refunds, self._differences, self._statements = review, refunds, differences, statements
         self._settlements, self._uses, self._days = settlements, uses, days
+        self._corrections = corrections
 
     def by_name(self) -> Mapping[str, TwoPersonAction]:
         """The actions by name.
@@ -67,6 +70,7 @@ class TwoPersonActions:
             "movement.assign": TwoPersonAction(self._effect_of_assignment, self._assign),
             "movement.return": TwoPersonAction(self._effect_of_return, self._mark_returned),
             "movement.own": TwoPersonAction(self._effect_of_own, self._take_as_own),
+            "movement.correct": TwoPersonAction(self._effect_of_correction, self._correct),
         }
 
     def _effect_of_review(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -202,6 +206,35 @@ class TwoPersonActions:
 
     def _take_as_own(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         return self._uses.take_as_own(_end_of(proposal, second), context)
+
+    def _effect_of_correction(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """Booking a held movement as a correction (parameters `client_id`, `account`, `payment`)."""
+        seen = self._corrections.preview(_correction_of(proposal, ""), context)
+        verb = "added to" if seen.effect is Effect.CREDIT else "taken from"
+        after = f"{verb} the account {seen.account} as a correction"
+        if seen.payment_id is not None:
+            after += f" of transaction {seen.payment_id}"
+        if seen.payment_after is not None:
+            after += f", which ends as {seen.payment_after}"
+        effect = _effect_on_held(seen.movement, after)
+        client_id = proposal.parameters["client_id"]
+        return replace(effect, client_id=client_id, client=seen.client)
+
+    def _correct(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        return self._corrections.correct(_correction_of(proposal, second), context)
+
+
+def _correction_of(proposal: ProposalView, second: str) -> CorrectMovement:
+    parameters = proposal.parameters
+    return CorrectMovement(
+        proposal.object_id,
+        parameters["client_id"],
+        proposal.reason,
+        proposal.proposed_by,
+        second,
+        parameters.get("account"),
+        parameters.get("payment"),
+    )
 
 
 def _end_of(proposal: ProposalView, second: str) -> EndMovement:

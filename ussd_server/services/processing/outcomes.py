@@ -121,14 +121,11 @@ def _legs_of_collection(row: Transaction) -> list[ledger.Leg]:
 
 
 def _legs_without_hold(row: Transaction) -> list[ledger.Leg]:
-    """A payment that left after its reservation was released: debits the account if it has enough, else a shortfall."""
+    """A payment that left after its reservation was released: debits the account; what it lacks is a shortfall."""
     is_settlement = row.type == TransactionType.SETTLEMENT
     outside = ledger.BANK_ACCOUNT if is_settlement else ledger.PROVIDER_ACCOUNT.format(row.provider)
-    legs = ledger.legs_of(row, "move", row.account, outside)
-    available_cents = ledger.lock_accounts(row.client_id, {name for leg in legs for name in (leg.debit, leg.credit)})
-    if available_cents.get(row.account, 0) < row.amount_cents + row.fee_cents:
-        legs = ledger.legs_of(row, "move", ledger.SHORTFALL_ACCOUNT, outside, fee_from=ledger.SHORTFALL_ACCOUNT)
-    return legs
+    lacking = ledger.lacking_cents(row.client_id, row.account, outside, row.amount_cents + row.fee_cents)
+    return ledger.legs_of(row, "move", row.account, outside, lacking)
 
 
 def reverse_when_refunded(original: Transaction, source: Source, now: datetime) -> None:

@@ -11,7 +11,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.gates.messages import WayIn
-from ussd_server.services.gates.movements import mark_as_same_money
+from ussd_server.services.gates.movements import is_corrected, mark_as_same_money
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.pages import count_rows
@@ -139,6 +139,8 @@ class ReviewService:
 
 
 def _require_outcome_allowed(row: Transaction, has_succeeded: bool) -> None:
+    if is_corrected(row):
+        raise ServiceError(Code.INVALID_REQUEST, "Operators booked what moved of the transaction as a correction")
     if row.status in SUCCESSFUL:
         raise ServiceError(Code.INVALID_REQUEST, "The transaction has succeeded; its review can only be closed")
     if row.status == TransactionStatus.FAILED and not has_succeeded:

@@ -15,10 +15,15 @@ from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.gates.given_back import counts_elsewhere
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
-from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionType
+from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Effect, Origin, TransactionType
 from ussd_server.values import comparable_receipt, is_id, new_id_floor, with_hyphens
 
-AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
+AT_PROVIDERS = (
+    TransactionType.COLLECTION,
+    TransactionType.DISBURSEMENT,
+    TransactionType.REFUND,
+    TransactionType.CORRECTION,
+)
 LONGEST_PAYMENT = timedelta(hours=1)
 """A provider settles a payment within this time, even if we learn of it later."""
 
@@ -42,6 +47,7 @@ class OurPayment(NamedTuple):
     completed_at: datetime | None
     created_at: datetime
     origin: str
+    effect: str | None
 
     @property
     def name_there(self) -> str | None:
@@ -51,7 +57,7 @@ class OurPayment(NamedTuple):
     @property
     def direction(self) -> int:
         """1 for money to us, -1 for money from us."""
-        return 1 if self.type == TransactionType.COLLECTION else -1
+        return direction_sign(self.type, self.effect)
 
     @property
     def signed_cents(self) -> int:
@@ -67,6 +73,11 @@ class OurPayment(NamedTuple):
 
 
 _COLUMNS = tuple(getattr(Transaction, name) for name in OurPayment._fields)
+
+
+def direction_sign(kind: str, effect: str | None) -> int:
+    """1 for a payment or a correction that brings money to us, -1 for one that takes money from us."""
+    return 1 if kind == TransactionType.COLLECTION or effect == Effect.CREDIT else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +229,8 @@ class Matcher:
         return self._compare_pair(line, ours or candidates[0], Verdict.MATCHED)
 
     def _compare_reversal(self, line: ProviderLine, named: list[OurPayment]) -> Match:
-        refunds = [ours for ours in named if ours.type == TransactionType.REFUND and _key(ours.id) not in self._matched]
+        given_back = (TransactionType.REFUND, TransactionType.CORRECTION)
+        refunds = [ours for ours in named if ours.type in given_back and _key(ours.id) not in self._matched]
         # The provider names the collection alone, which may have several refunds.
         refunds.sort(key=lambda ours: ours.amount_cents != line.amount_cents)
         if refunds:
@@ -250,7 +262,7 @@ class Matcher:
         if result.verdict is Verdict.MATCHED and ours.provider_transaction_id is None and line.provider_id:
             self.receipts[ours.id] = line.provider_id
         # Payers pay before we learn of it, so that the dates of their payments prove nothing.
-        is_timed = agreed is Verdict.MATCHED and ours.origin != Origin.PAYER
+        is_timed = agreed is Verdict.MATCHED and ours.origin != Origin.PAYER and ours.effect is None
         if ours.standing is LineStatus.SUCCEEDED and ours.completed_at is not None and is_timed:
             self._dates.compare(line.at, ours.created_at, ours.completed_at)
         return Match(result)
@@ -269,16 +281,18 @@ def _payments_within(provider: str, period: Period) -> Iterator[OurPayment]:
         has_moved,
         Transaction.type.in_(AT_PROVIDERS),
         Transaction.origin != Origin.PAYER,
+        Transaction.type != TransactionType.CORRECTION,
         Transaction.id < new_id_floor(period.last),
     )
     for ours in _in_pages(requested, period):
         if _lies_within(ours, period):
             yield ours
-    # Payers pay before we learn of it, and it may be booked days later.
+    # Payers pay before we learn of it, and it may be booked days later, as a correction is.
     came = (
         Transaction.select(*_COLUMNS)
         .join(Movement, on=(Movement.transaction_id == Transaction.id))
-        .where(has_moved, Transaction.origin == Origin.PAYER, Movement.account == provider)
+        .where(has_moved, Movement.account == provider)
+        .where((Transaction.origin == Origin.PAYER) | (Transaction.type == TransactionType.CORRECTION))
         .where(~counts_elsewhere())
         .where(Movement.at >= period.first, Movement.at <= period.last)
     )

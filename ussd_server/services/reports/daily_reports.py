@@ -187,7 +187,8 @@ def _write(path: Path, parts: Iterable[bytes]) -> None:
 # later does not count.
 _FINAL_ON = """
 WITH final AS (
-    SELECT type, provider, amount_cents, fee_cents, created_at, completed_at AS final_at,
+    SELECT type, provider, CASE effect WHEN 'debit' THEN -amount_cents ELSE amount_cents END AS amount_cents,
+        fee_cents, created_at, completed_at AS final_at,
         CASE WHEN {is_given_back} THEN 1 ELSE 0 END AS is_given_back,
         CASE WHEN status = 'reversed' AND EXISTS (
             SELECT 1 FROM transaction_events AS change WHERE change.transaction_id = paid.id

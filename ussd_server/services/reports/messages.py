@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import Annotated
 
 from ussd_server.providers.messages import ProviderName
-from ussd_server.wire import Cents
+from ussd_server.wire import Cents, SignedCents
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,9 @@ class ReportRow:
     provider: Annotated[ProviderName | None, "The provider; null where none moves the money."]
     status: Annotated[str, "The status."]
     count: Annotated[int, "How many payments."]
-    amount_cents: Annotated[Cents, "The sum of their amounts."]
+    amount_cents: Annotated[
+        SignedCents, "The sum of their amounts; of corrections, what they added less what they took."
+    ]
     fees_cents: Annotated[Cents, "The fees that were charged for them; nothing for failed ones."]
     median_seconds: Annotated[float, "The median time from creation to the final status."]
     given_back_count: Annotated[int, "How many payments of earlier days proved to be the money of another one."] = 0

@@ -35,6 +35,7 @@ from ussd_server.services.transactions.history import Batch, Draft, batch_of, me
 from ussd_server.services.transactions.makers import makers_of
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
+    Effect,
     MadeBy,
     Origin,
     Source,
@@ -106,6 +107,9 @@ class DraftColumns(TypedDict, total=False):
     menu_id: str | None
     menu_version: int | None
     operator: str | None
+    effect: Effect
+    corrects: str | None
+    reason: str
     origin: Origin
 
 
@@ -114,7 +118,8 @@ class Plan:
     """A transaction to create: its amount, its other columns, and the money that is reserved or moved at once.
 
     `holds` and `moves` are two accounts: `holds` reserves the amount on the first for the second, `moves` pays it to
-    the second; the transaction's own account pays the fee. Neither: the money moves later. `due_at` None: due now.
+    the second; the transaction's own account pays the fee. Neither: the money moves later. `lacking_cents` is what
+    its own account lacks, which becomes the client's shortfall. `due_at` None: due now.
     `made_by` None: the creator reads the maker's name from the database.
     """
 
@@ -122,6 +127,7 @@ class Plan:
     columns: DraftColumns
     holds: tuple[str, str] | None = None
     moves: tuple[str, str] | None = None
+    lacking_cents: int = 0
     due_at: datetime | None = None
     made_by: MadeBy | None = None
 
@@ -223,7 +229,7 @@ class TransactionCreator:
         if plan.holds:
             legs = legs_of(row, "hold", *plan.holds)
         elif plan.moves:
-            legs = legs_of(row, "move", *plan.moves)
+            legs = legs_of(row, "move", *plan.moves, plan.lacking_cents)
         return Draft(row, terms, plan.made_by or makers_of([row])[row.id], legs)
 
     def _insert(self, draft: Draft, source: Source, within: Within | None) -> TransactionView:

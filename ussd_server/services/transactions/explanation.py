@@ -9,6 +9,7 @@ from ussd_server.languages import gettext, marked
 from ussd_server.providers.failures import Retry
 from ussd_server.providers.registry import short_name
 from ussd_server.services.transactions.messages import (
+    Effect,
     TransactionHistory,
     TransactionStatus,
     TransactionType,
@@ -153,11 +154,21 @@ def _settlement(view: TransactionView) -> str:
     return gettext("%(amount)s left the %(account)s for the bank, as recorded %(since)s", **values)
 
 
+def _correction(view: TransactionView) -> str:
+    values = _values(view)
+    if view.provider is None and view.reference.startswith("fill/"):
+        return gettext("%(amount)s left the %(account)s %(since)s and filled a shortfall", **values)
+    if view.effect is Effect.CREDIT:
+        return gettext("%(amount)s was added to the %(account)s by operators %(since)s", **values)
+    return gettext("%(amount)s was taken from the %(account)s by operators %(since)s", **values)
+
+
 _LEAVES = (TransactionType.DISBURSEMENT, TransactionType.REFUND)
 _ELSE = {
     TransactionType.TRANSFER: _transfer,
     TransactionType.DEPOSIT: _deposit,
     TransactionType.SETTLEMENT: _settlement,
+    TransactionType.CORRECTION: _correction,
 }
 
 

@@ -19,7 +19,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, MenuVersion
 from ussd_server.services.transactions.messages import MadeBy, MakerKind, Origin, TransactionType, ViaMenu
 
-_BY_OPERATORS = (TransactionType.DEPOSIT, TransactionType.SETTLEMENT)
+_BY_OPERATORS = (TransactionType.DEPOSIT, TransactionType.SETTLEMENT, TransactionType.CORRECTION)
 _UNKNOWN: Mapping[str, MadeBy] = MappingProxyType({})
 
 

@@ -21,6 +21,7 @@ class TransactionType(StrEnum):
     REFUND = "refund"
     DEPOSIT = "deposit"
     SETTLEMENT = "settlement"
+    CORRECTION = "correction"
 
 
 class Origin(StrEnum):
@@ -29,6 +30,13 @@ class Origin(StrEnum):
     CLIENT = "client"
     USSD = "ussd"
     PAYER = "payer"
+
+
+class Effect(StrEnum):
+    """What a correction does to the client's account."""
+
+    CREDIT = "credit"
+    DEBIT = "debit"
 
 
 class MakerKind(StrEnum):
@@ -74,7 +82,9 @@ MAIN_ACCOUNT = "main"
 REFERENCE, DESCRIPTION = Length(1, 64), Length(1, 200)
 """The bounds of a reference and of a description, wherever one is given."""
 
-_Purpose = Annotated[str, one_of("amount", "fee", "amount_reserved", "fee_reserved", "amount_released", "fee_released")]
+_Purpose = Annotated[
+    str, one_of("amount", "fee", "shortfall", "amount_reserved", "fee_reserved", "amount_released", "fee_released")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +279,9 @@ class LedgerEntry:
         SignedCents, "Shillings: positive for what the account received, negative for what it gave."
     ]
     purpose: Annotated[
-        _Purpose, "`amount` or `fee`; with `_reserved` or `_released` where money was only set aside or freed."
+        _Purpose,
+        "`amount`, `fee`, or `shortfall` for what was lacking; with `_reserved` or `_released` where money was only "
+        "set aside or freed.",
     ]
 
 
@@ -308,7 +320,7 @@ class TransactionView:
     updated_at: Annotated[datetime, "When it last changed."]
     completed_at: Annotated[datetime | None, "When it became final; null before."]
     next_check_at: Annotated[datetime | None, "When the provider is queried next; null when no query is planned."]
-    refund_of: Annotated[str | None, "The collection that this refund gives back; null for everything else."]
+    refund_of: Annotated[str | None, "The collection that this refund, or correction, gives back; null for none."]
     refunded_amount_cents: Annotated[Cents, "What refunds of it have taken or hold, in shillings."]
     payout_id: Annotated[str | None, "The payout that it belongs to; null for none."]
     origin: Annotated[
@@ -317,6 +329,9 @@ class TransactionView:
     same_money_as: Annotated[
         str | None, "The other transaction that tells of the same money; null for none. The one that succeeded counts."
     ]
+    effect: Annotated[Effect | None, "What a correction does: `credit` or `debit`; null for everything else."]
+    corrects: Annotated[str | None, "The transaction that this correction corrects; null for none."]
+    reason: Annotated[str | None, "Why the operators made this correction; null for everything else."]
     made_by: Annotated[MadeBy, "Who made it; of a row of a payout, who made the payout."]
     request_id: Annotated[str | None, "The `X-Request-Id` of the call that made it; of a payout's row, approved it."]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any, cast
 
 from ussd_server.clock import attempts
@@ -61,7 +62,13 @@ RETURNED_SETTLEMENT = f"{SETTLEMENT}returned/"
 INCOMING = "in/"
 """Begins the references of payments that payers made by themselves; what follows is the provider's receipt."""
 
-_OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
+CORRECTION = "mv/"
+"""Begins the references of corrections; what follows is the receipt of their movement."""
+
+FILL = "fill/"
+"""Begins the references of corrections that fill a shortfall; what follows is an id."""
+
+_OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING, CORRECTION, FILL)
 _LOOK_AGAIN_SECONDS = 0.1
 _WAITING_PHONES = 100
 _PHONES_LOOK_AGAIN_SECONDS = 0.5
@@ -267,6 +274,16 @@ def require_reference(reference: str) -> None:
     """Raise INVALID_REQUEST unless a reference has 1 to 64 characters that can be printed."""
     if not 0 < len(reference.strip()) <= len(reference) <= REFERENCE.longest or not reference.isprintable():
         raise ServiceError(Code.INVALID_REQUEST, "A reference is needed, of at most 64 characters that can be printed")
+
+
+def free_reference(client_id: str, wanted: str) -> str:
+    """A reference, or with `/2`, `/3` and so on where the client has it already."""
+    for number in count(1):
+        reference = wanted if number == 1 else f"{wanted}/{number}"
+        named = (Transaction.client_id == client_id) & (Transaction.reference == reference)
+        if not Transaction.select().where(named).exists():
+            return reference
+    raise AssertionError("numbers do not end")
 
 
 def require_description(description: str) -> None:

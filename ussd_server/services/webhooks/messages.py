@@ -19,6 +19,7 @@ EVENT_TYPES: Mapping[str, str] = {
     "transaction.failed": "The money did not move; `failure` says why.",
     "transaction.reversed": "A succeeded transaction was given back.",
     "transaction.needs_review": "The provider could not confirm the outcome; an operator reviews the transaction.",
+    "account.corrected": "Operators corrected an account by what moved outside. The event shows the correction.",
     "payout.needs_approval": "A payout was created; another key or person than its maker can approve it.",
     "payout.needs_money": "A payout is due and its money is missing. It is cancelled a day later, unless money comes.",
     "payout.approval_withdrawn": "An approval was withdrawn, because its key or person was revoked or its fees "

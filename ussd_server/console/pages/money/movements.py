@@ -58,6 +58,15 @@ def propose_assignment(context: RequestContext, movement_id: str) -> Any:
         return propose("movement.assign", movement_id, context, f"The payer meant {code}"[:200], code=code)
 
 
+@console.page("POST", "/operator/movements/<movement_id>/correct", who="operator")
+def propose_correction(context: RequestContext, movement_id: str) -> Any:
+    typed = {name: request.form.get(name, "").strip() for name in ("client", "payment", "account")}
+    with _shown_again(movement_id, context):
+        client_id = services().clients.find(typed["client"], context).client_id
+        parameters = {"client_id": client_id, "payment": typed["payment"] or None, "account": typed["account"] or None}
+        return propose("movement.correct", movement_id, context, **parameters)
+
+
 @console.page("POST", "/operator/movements/<movement_id>/return", who="operator")
 def propose_return(context: RequestContext, movement_id: str) -> Any:
     with _shown_again(movement_id, context):

@@ -38,7 +38,8 @@ BEGIN
         WHEN own_accounts <> 2 THEN 'both accounts of a transfer belong to its client'
         WHEN (
             SELECT client_id = NEW.client_id
-                AND NEW.amount_cents = CASE NEW.purpose WHEN 'amount' THEN amount_cents ELSE fee_cents END
+                AND NEW.amount_cents = CASE NEW.purpose WHEN 'amount' THEN amount_cents WHEN 'fee' THEN fee_cents
+                    ELSE least(NEW.amount_cents, amount_cents + fee_cents) END
             FROM transactions WHERE id = NEW.transaction_id
         ) IS NOT TRUE THEN 'a transfer moves what its transaction promised'
         WHEN NEW.hold_id IS NOT NULL AND (

@@ -252,8 +252,8 @@ CREATE TRIGGER transactions_payout BEFORE UPDATE ON transactions
 
 CREATE TRIGGER transactions_fixed BEFORE UPDATE ON transactions
     FOR EACH ROW WHEN (
-        (NEW.callback_url, NEW.description, NEW.metadata) IS DISTINCT FROM
-        (OLD.callback_url, OLD.description, OLD.metadata))
+        (NEW.callback_url, NEW.description, NEW.metadata, NEW.effect, NEW.corrects, NEW.reason) IS DISTINCT FROM
+        (OLD.callback_url, OLD.description, OLD.metadata, OLD.effect, OLD.corrects, OLD.reason))
     EXECUTE FUNCTION refuse_change();
 
 CREATE FUNCTION guard_sender() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -322,13 +322,14 @@ CREATE TRIGGER movement_uses_apply AFTER INSERT ON movement_uses FOR EACH ROW EX
 CREATE FUNCTION require_movement() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM movements WHERE transaction_id = NEW.id AND amount_cents = NEW.amount_cents) THEN
-        RAISE EXCEPTION 'a payment of a payer uses a movement' USING ERRCODE = 'integrity_constraint_violation';
+        RAISE EXCEPTION 'a payment of a payer, and a correction, use a movement' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     RETURN NULL;
 END $$;
 
 CREATE TRIGGER transactions_of_payers AFTER INSERT ON transactions
-    FOR EACH ROW WHEN (NEW.origin = 'payer') EXECUTE FUNCTION require_movement();
+    FOR EACH ROW WHEN (NEW.origin = 'payer' OR (NEW.type = 'correction' AND NEW.provider IS NOT NULL))
+    EXECUTE FUNCTION require_movement();
 
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE FUNCTION guard_payout_item() RETURNS trigger LANGUAGE plpgsql AS $$

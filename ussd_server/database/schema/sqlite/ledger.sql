@@ -15,7 +15,8 @@ CREATE TRIGGER ledger_transfers_rules BEFORE INSERT ON ledger_transfers BEGIN
         WHERE id IN (NEW.debit_account_id, NEW.credit_account_id) AND client_id = NEW.client_id) <> 2;
     SELECT RAISE(ABORT, 'a transfer moves what its transaction promised') WHERE NOT EXISTS (
         SELECT 1 FROM transactions WHERE id = NEW.transaction_id AND client_id = NEW.client_id
-            AND NEW.amount_cents = CASE NEW.purpose WHEN 'amount' THEN amount_cents ELSE fee_cents END);
+            AND NEW.amount_cents = CASE NEW.purpose WHEN 'amount' THEN amount_cents WHEN 'fee' THEN fee_cents
+                ELSE min(NEW.amount_cents, amount_cents + fee_cents) END);
     SELECT RAISE(ABORT, 'a post or void repeats its hold') WHERE NEW.hold_id IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM ledger_transfers AS held WHERE held.id = NEW.hold_id AND held.kind = 'hold'
             AND held.transaction_id = NEW.transaction_id AND held.purpose = NEW.purpose

@@ -263,7 +263,8 @@ WHEN NEW.payout_id IS NOT OLD.payout_id
 BEGIN SELECT RAISE(ABORT, 'a transaction never changes its payout'); END;
 
 CREATE TRIGGER transactions_fixed BEFORE UPDATE ON transactions
-WHEN (NEW.callback_url, NEW.description, NEW.metadata) IS NOT (OLD.callback_url, OLD.description, OLD.metadata)
+WHEN (NEW.callback_url, NEW.description, NEW.metadata, NEW.effect, NEW.corrects, NEW.reason) IS NOT
+    (OLD.callback_url, OLD.description, OLD.metadata, OLD.effect, OLD.corrects, OLD.reason)
 BEGIN SELECT RAISE(ABORT, 'rows of transactions are never changed or removed'); END;
 
 CREATE TRIGGER transactions_sender BEFORE UPDATE OF user_id, menu_id, menu_version ON transactions
@@ -309,9 +310,9 @@ BEGIN UPDATE movements SET
     WHERE id = NEW.movement_id; END;
 
 CREATE TRIGGER transactions_of_payers AFTER INSERT ON transactions
-WHEN NEW.origin = 'payer' AND NOT EXISTS (
+WHEN (NEW.origin = 'payer' OR (NEW.type = 'correction' AND NEW.provider IS NOT NULL)) AND NOT EXISTS (
         SELECT 1 FROM movements WHERE transaction_id = NEW.id AND amount_cents = NEW.amount_cents)
-BEGIN SELECT RAISE(ABORT, 'a payment of a payer uses a movement'); END;
+BEGIN SELECT RAISE(ABORT, 'a payment of a payer, and a correction, use a movement'); END;
 
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items

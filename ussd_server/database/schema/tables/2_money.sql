@@ -5,7 +5,7 @@
 CREATE TABLE transactions (
     id uuid PRIMARY KEY,
     client_id uuid NOT NULL REFERENCES clients (id),
-    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'transfer', 'refund', 'deposit', 'settlement')),
+    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'transfer', 'refund', 'deposit', 'settlement', 'correction')),
     status text NOT NULL
         CHECK (status IN ('created', 'submitted', 'pending', 'ambiguous', 'succeeded', 'failed', 'reversed')),
     phone_number text,
@@ -55,6 +55,11 @@ CREATE TABLE transactions (
     provider_receipt text,
     sent_reference text,
     operator text,
+    effect text CHECK (effect IN ('credit', 'debit')),
+    corrects uuid REFERENCES transactions (id),
+    reason text,
+    CHECK ((effect IS NOT NULL) = (type = 'correction')),
+    CHECK ((reason IS NOT NULL) = (type = 'correction')),
     CHECK ((failure_code IS NOT NULL) = (status = 'failed')),
     CHECK ((completed_at IS NOT NULL) = (status IN ('succeeded', 'failed', 'reversed'))),
     CHECK (due_at IS NOT NULL OR review_opened_at IS NOT NULL OR completed_at IS NOT NULL)
@@ -77,6 +82,7 @@ CREATE UNIQUE INDEX transactions_names ON transactions (client_id, reference, (t
 CREATE INDEX transactions_of_payout ON transactions (client_id, payout_id, id) WHERE payout_id IS NOT NULL;
 CREATE INDEX transactions_provider_transaction_id ON transactions (provider_transaction_id, id)
     WHERE provider_transaction_id IS NOT NULL;
+CREATE INDEX transactions_corrections ON transactions (corrects) WHERE corrects IS NOT NULL;
 -- Money that is told without a number may be one of these.
 CREATE INDEX transactions_without_receipt ON transactions (provider, amount_cents)
     WHERE status = 'succeeded' AND provider_transaction_id IS NULL AND provider IS NOT NULL;
@@ -158,7 +164,7 @@ CREATE TABLE ledger_transfers (
     client_id uuid NOT NULL, -- PostgreSQL
     transaction_id uuid NOT NULL REFERENCES transactions (id),
     kind text NOT NULL CHECK (kind IN ('move', 'hold', 'post', 'void')),
-    purpose text NOT NULL CHECK (purpose IN ('amount', 'fee')),
+    purpose text NOT NULL CHECK (purpose IN ('amount', 'fee', 'shortfall')),
     debit_account_id uuid NOT NULL REFERENCES ledger_accounts (id), -- SQLite
     debit_account_id uuid NOT NULL, -- PostgreSQL
     credit_account_id uuid NOT NULL REFERENCES ledger_accounts (id), -- SQLite

@@ -115,18 +115,20 @@ _RULES_OF_TRANSACTIONS = {
                 AND credited.name = CASE purpose WHEN 'fee' THEN account ELSE 'provider:' || provider END)
             AND (credited.name <> CASE
                     WHEN purpose = 'fee' THEN 'fees'
+                    WHEN purpose = 'shortfall' OR effect = 'credit' THEN account
+                    WHEN type = 'correction' THEN {outside}
                     WHEN type IN ('collection', 'deposit') THEN account
                     WHEN type = 'transfer' THEN to_phone_number
                     WHEN type = 'settlement' THEN 'bank'
                     ELSE 'provider:' || provider END
-                OR (debited.name <> CASE
+                OR debited.name <> CASE
                         WHEN purpose = 'fee' THEN account
+                        WHEN purpose = 'shortfall' THEN 'shortfall'
+                        WHEN effect = 'credit' THEN {outside}
                         WHEN type = 'collection' THEN 'provider:' || provider
                         WHEN type = 'deposit' AND substr(reference, 1, 14) = 'bank/returned/' THEN 'bank'
                         WHEN type = 'deposit' THEN 'deposits'
-                        ELSE account END
-                    AND NOT (debited.name = 'shortfall' AND moved.kind = 'move'
-                        AND (type = 'settlement' OR (late AND type IN ('disbursement', 'refund'))))))""",
+                        ELSE account END)""",
     "has a status that contradicts its transfers": """
         WITH legs AS (
             SELECT transaction_id, purpose,
@@ -150,14 +152,14 @@ _RULES_OF_TRANSACTIONS = {
         SELECT refund.id FROM transactions AS refund LEFT JOIN transactions AS original
             ON original.id = refund.refund_of AND original.client_id = refund.client_id
                 AND original.type = 'collection' AND original.status IN ('succeeded', 'reversed')
-                AND original.phone_number = refund.phone_number
+                AND (original.phone_number = refund.phone_number OR refund.corrects = original.id)
         WHERE refund.id > :low AND refund.id <= :high AND original.id IS NULL
             AND (refund.type = 'refund' OR refund.refund_of IS NOT NULL)""",
     # Not as a join: PostgreSQL expects one transaction, and would compute all sums of the range again for each.
     "has refunds that exceed it": """
         SELECT id FROM transactions AS refunded WHERE id > :low AND id <= :high AND amount_cents < (
             SELECT sum(amount_cents) FROM transactions
-            WHERE refund_of = refunded.id AND (status <> 'failed' OR due_at IS NOT NULL))""",
+            WHERE refund_of = refunded.id AND type = 'refund' AND (status <> 'failed' OR due_at IS NOT NULL))""",
     "is reversed without refunds of all of it, or has them and is not reversed": """
         SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high
             AND type <> 'settlement'
@@ -203,6 +205,14 @@ _RULES_OF_TRANSACTIONS = {
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND status NOT IN ('succeeded', 'reversed', 'failed') AND due_at IS NULL
             AND (review_opened_at IS NULL OR review_closed_at IS NOT NULL)""",
+    # What fills a shortfall moves nowhere outside.
+    "is a correction without a movement of its own, or without operators": """
+        SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high AND type = 'correction' AND NOT EXISTS (
+            SELECT 1 FROM movement_uses AS used JOIN movements AS moved ON moved.id = used.movement_id
+            WHERE used.transaction_id = paid.id AND used.kind = 'correction' AND used.decided_by IS NOT NULL
+                AND moved.account = coalesce(paid.provider, 'bank') AND moved.amount_cents = paid.amount_cents
+                AND (moved.direction = 'in') = (effect = 'credit'))
+            AND NOT (provider IS NULL AND effect = 'debit' AND substr(reference, 1, 5) = 'fill/')""",
     "came from a payer without a movement of its own": """
         SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high AND origin = 'payer' AND NOT EXISTS (
             SELECT 1 FROM movement_uses AS used JOIN movements AS moved ON moved.id = used.movement_id
@@ -235,8 +245,12 @@ _RULES_OF_TRANSACTIONS = {
             AND NOT (paid.asked_at IS NULL AND (paid.late OR paid.status = 'failed' AND paid.failure_code = 'CANCELLED')
                 AND EXISTS (SELECT 1 FROM payouts WHERE payouts.id = paid.payout_id AND withdrawn_at IS NOT NULL))""",
 }
+# Where a correction moves money from or to.
+_OUTSIDE = """CASE WHEN provider IS NOT NULL THEN 'provider:' || provider
+                        WHEN substr(reference, 1, 5) = 'fill/' THEN 'shortfall' ELSE 'bank' END"""
 TRANSACTION_RULES = {
-    rule: query.replace("{is_given_back}", IS_GIVEN_BACK) for rule, query in _RULES_OF_TRANSACTIONS.items()
+    rule: query.replace("{is_given_back}", IS_GIVEN_BACK).replace("{outside}", _OUTSIDE)
+    for rule, query in _RULES_OF_TRANSACTIONS.items()
 }
 
 MOVEMENT_RULES = {
@@ -253,8 +267,8 @@ MOVEMENT_RULES = {
         SELECT moved.id FROM movements AS moved LEFT JOIN transactions AS paid
             ON paid.id = moved.transaction_id AND paid.amount_cents = moved.amount_cents
                 AND paid.status IN ('succeeded', 'reversed')
-                AND CASE paid.type WHEN 'settlement' THEN 'bank' ELSE paid.provider END = moved.account
-                AND (paid.type = 'collection') = (moved.direction = 'in')
+                AND coalesce(paid.provider, 'bank') = moved.account
+                AND (paid.type = 'collection' OR coalesce(paid.effect, '') = 'credit') = (moved.direction = 'in')
         WHERE moved.id > :low AND moved.id <= :high AND moved.transaction_id IS NOT NULL AND paid.id IS NULL""",
     "was ended without a decision of two operators": """
         SELECT movement_id FROM movement_uses WHERE movement_id > :low AND movement_id <= :high

@@ -19,7 +19,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.given_back import is_given_back
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.reconciliation.days.lines import DayLine, lines_of
-from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT
+from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT, direction_sign
 from ussd_server.services.reconciliation.messages import BridgeStep, Verdict
 from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, TransactionType
 from ussd_server.values import bounds_of_day, kampala_day
@@ -206,9 +206,9 @@ def step_between(dated: datetime, ended_at: datetime | None, *midnights: datetim
 
 def _amounts_of(provider: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, int]:
     """The signed cents of our payments that became final on a day, in the order of their ids."""
-    rows: Any = Transaction.select(Transaction.id, Transaction.type, Transaction.amount_cents)
+    rows: Any = Transaction.select(Transaction.id, Transaction.type, Transaction.effect, Transaction.amount_cents)
     rows = rows.where(ended_within(provider, begin, end, closed_at)).order_by(Transaction.id).tuples().iterator()
-    return {name: cents if kind == TransactionType.COLLECTION else -cents for name, kind, cents in rows}
+    return {name: direction_sign(kind, effect) * cents for name, kind, effect, cents in rows}
 
 
 def _payments(
@@ -284,7 +284,7 @@ def ended_within(provider: str, begin: datetime, end: datetime, moment: datetime
 
 
 def _paid_at(provider: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, datetime]:
-    """When payers paid what was booked on a day, by transaction: as the till said, else by the statement's line."""
+    """When what was booked on a day had moved, by its transaction: as the till said, else by the statement's line."""
     rows: Any = (
         Movement.select(Movement.transaction_id, Movement.at, fn.MIN(DifferenceInStatement.at))
         .join(Transaction, on=(Transaction.id == Movement.transaction_id))
@@ -294,7 +294,8 @@ def _paid_at(provider: str, begin: datetime, end: datetime, closed_at: datetime)
             JOIN.LEFT_OUTER,
             on=(DifferenceInStatement.difference_id == Movement.difference_id),
         )
-        .where(ended_within(provider, begin, end, closed_at), Transaction.origin == Origin.PAYER)
+        .where(ended_within(provider, begin, end, closed_at))
+        .where((Transaction.origin == Origin.PAYER) | (Transaction.type == TransactionType.CORRECTION))
         .group_by(Movement.transaction_id, Movement.at)
         .tuples()
     )
