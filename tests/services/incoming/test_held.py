@@ -192,10 +192,12 @@ def test_a_difference_stays_open_where_the_till_reported_another_amount(
     assert [each.amount_cents for each in held(services)] == [5000_00]
 
 
-def test_money_that_left_is_not_held(services: Services) -> None:
+def test_money_that_left_is_held_and_has_no_payment_code(services: Services, school: ExampleClient) -> None:
     difference = not_ours(services, "-7,000.00")
-    with pytest.raises(ServiceError, match="Only a credit"):
-        services.movement_uses.hold(HoldDifference(difference.difference_id), operator())
+    movement = services.movement_uses.hold(HoldDifference(difference.difference_id), operator())
+    assert (movement.direction, movement.amount_cents) == ("out", 7000_00)
+    with pytest.raises(ServiceError, match="Only money that came in"):
+        assign(services, movement, "SCH1042")
 
 
 def test_a_payment_without_a_number_is_not_refunded_by_guess(
