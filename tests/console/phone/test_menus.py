@@ -97,7 +97,7 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
         assert viewer.post(path).status_code == 403
 
 
-@pytest.mark.parametrize("name", ["savings_group", "school_fees", "shop_bill"])
+@pytest.mark.parametrize("name", ["savings_group", "school_fees", "shop_bill", "loan", "airtime", "clinic"])
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_new_menu_begins_with_a_shipped_example(visit: Visit, name: str) -> None:
     visitor = visit("developer")

@@ -41,9 +41,12 @@ class Slot:
         return any(each.name == "default" for each in self.filters)
 
     def phone_text(self, scope: Scope) -> str:
-        """Return the value for a phone: filtered, in the GSM alphabet, cut to the declared width; a date day first."""
-        value = self.value(scope, _day_first if self.is_date else drop_controls)
-        return plain(value)[: len(self.widest)]
+        """Return the value for a phone: as people read it, in the GSM alphabet, cut to the declared width."""
+        return plain(self.written(scope))[: len(self.widest)]
+
+    def written(self, scope: Scope) -> str:
+        """Return the value as people read it: filtered; a date day first."""
+        return self.value(scope, _day_first if self.is_date else drop_controls)
 
     def value(self, scope: Scope, clean: Callable[[str], str]) -> str:
         """Return the value as text, cleaned by `clean` and then filtered."""
@@ -79,6 +82,10 @@ class Template:
     def phone_text(self, scope: Scope) -> str:
         """Return the text for a screen; it never takes more septets than `widest`."""
         return "".join(part.phone_text(scope) if isinstance(part, Slot) else part for part in self.parts)
+
+    def written(self, scope: Scope) -> str:
+        """Return the text for people who read it elsewhere than on a screen: values keep their letters."""
+        return "".join(part.written(scope) if isinstance(part, Slot) else part for part in self.parts)
 
     def filled(self, scope: Scope, clean: Callable[[str], str] = drop_controls) -> str:
         """Return the text for a server: values keep their letters; `clean` is applied to each."""

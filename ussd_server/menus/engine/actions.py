@@ -221,14 +221,14 @@ def _payment(node: nodes.PayNode, scope: Scope, confirmation: str | None) -> Pay
         to_phone_number,
         account,
         confirmation,
-        (_one_line(node.description, scope) or None) if node.description else None,
-        {name: _one_line(template, scope) for name, template in node.metadata} or None,
+        (_one_line(node.description.written(scope)) or None) if node.description else None,
+        {name: _one_line(template.filled(scope)) for name, template in node.metadata} or None,
     )
 
 
-def _one_line(template: Template, scope: Scope) -> str:
-    """Fill in a text about a payment: one line of at most 200 characters, all of which can be printed."""
-    return " ".join(drop_controls(template.filled(scope)).split())[:_LONGEST_ABOUT].rstrip()
+def _one_line(text: str) -> str:
+    """Return a text about a payment in one line of at most 200 characters, all of which can be printed."""
+    return " ".join(drop_controls(text).split())[:_LONGEST_ABOUT].rstrip()
 
 
 def _account(value: Any) -> str | None:

@@ -38,7 +38,14 @@ _COLUMNS = (
 
 _EXAMPLES = Path(__file__).parents[3] / "menus" / "examples"
 _EXAMPLE_TITLES = marked(
-    {"savings_group": "A savings group", "school_fees": "School fees", "shop_bill": "A shop's bill"}
+    {
+        "savings_group": "A savings group",
+        "school_fees": "School fees",
+        "shop_bill": "A shop's bill",
+        "loan": "A loan",
+        "airtime": "Airtime",
+        "clinic": "A clinic",
+    }
 )
 _MOST_EXAMPLES = 5
 _REPLAY_RESULTS = {
