@@ -57,7 +57,11 @@ class FakeProvider:
     sends_callbacks: bool = True
     available: bool = True
     refusal: str = ""
+    sent_to: str = "https://provider.example:443"
     bounds = dict.fromkeys(Direction, Bounds(True, 1, 99_999_999))
+
+    def place(self, direction: Direction) -> str:
+        return self.sent_to
 
     def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         self.asks.append(payment)

@@ -19,7 +19,8 @@ class Transaction(Table):
     of its repeats); both are unique for the client for ever. `request_digest` distinguishes a repeat from a reuse.
     `confirmation` is the step of a USSD conversation that created it. `provider_reference` identifies it to the
     provider, stored before the first byte leaves; `sent_reference` is the form in which it was sent, null for a
-    UUID. `provider_receipt` is the receipt in the subscriber's message, where that is not
+    UUID. `sent_to` is the place where it was first sent (`Provider.place`), null while nothing was sent: only there it
+    is queried and sent again. `provider_receipt` is the receipt in the subscriber's message, where that is not
     `provider_transaction_id`. `asked_at` is null while it is certain that nothing was sent. `due_at` is when the
     worker must act again (null: nothing left to do) and `due_source` what brought that forward; `leased_until` is
     set while a worker has it. A review that was opened and not closed waits for an operator; `review_note` says how
@@ -48,6 +49,7 @@ class Transaction(Table):
     provider_transaction_id = TextField(null=True)
     provider_receipt = TextField(null=True)
     sent_reference = TextField(null=True)
+    sent_to = TextField(null=True)
     reference = fixed(TextField())
     idempotency_key = fixed(TextField(null=True))
     request_digest = fixed(TextField())

@@ -163,6 +163,10 @@ class Provider(Protocol):
         """What it moves in each direction. A payment in one that is not enabled is refused, and never sent."""
         ...
 
+    def place(self, direction: Direction) -> str:
+        """Where payments of a direction are sent: address, environment and user. A payment is known only there."""
+        ...
+
     def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Send the payment; may be repeated with the same reference without a second effect."""
         ...

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.http.shared_tokens import SharedTokens
-from ussd_server.providers.messages import PollingSchedule, Provider
+from ussd_server.providers.messages import Direction, PollingSchedule, Provider
 from ussd_server.providers.settings import SettingsReader
 from ussd_server.providers.statement_format import StatementFormat
+
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,20 @@ class ProviderAccess:
     shared_tokens: SharedTokens | None = field(default=None, repr=False, compare=False, kw_only=True)
     least_shillings: int = field(default=500, kw_only=True)
     most_shillings: int = field(default=5_000_000, kw_only=True)
+
+    def place(self, direction: Direction) -> str:
+        """Where payments of a direction go: the address, the environment and the user, of all that tell accounts apart.
+
+        It is kept with each payment that was sent. A new key or password of the same user is the same place.
+        """
+        parts = urlsplit(self.base_url)
+        port = parts.port or _PORTS[parts.scheme]
+        address = f"{parts.scheme}://{parts.hostname}:{port}{parts.path.rstrip('/')}"
+        return " ".join([address, *self.identity(direction)])
+
+    def identity(self, direction: Direction) -> tuple[str, ...]:
+        """The environment and the user with which payments of a direction are sent."""
+        return ()
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import ProviderAnswer
-from ussd_server.services.processing.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT
+from ussd_server.services.processing.outcomes import REVIEW_ELSEWHERE, REVIEW_LATE, REVIEW_RETRACTED
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.messages import TransactionStatus
@@ -183,7 +183,7 @@ def test_disabling_a_provider_ends_only_payments_that_were_never_sent(
     assert desk.row.status == ("pending" if was_sent else "failed")
     desk.clock.advance(2 * 3600)
     desk.work()
-    assert desk.row.review_reason == (REVIEW_SILENT if was_sent else None)
+    assert desk.row.review_reason == (REVIEW_ELSEWHERE if was_sent else None)
     if was_sent:
         provider.enquired = [SUCCESS]
         desk.processing = desk.another_worker()

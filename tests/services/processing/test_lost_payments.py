@@ -20,7 +20,7 @@ from tests.support.desk import (
 from tests.support.money import balances, operator
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.processing.messages import EndReview
-from ussd_server.services.processing.outcomes import REVIEW_AMOUNT, REVIEW_SILENT
+from ussd_server.services.processing.outcomes import REVIEW_AMOUNT, REVIEW_ELSEWHERE, REVIEW_SILENT
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.messages import CreateRefund
 
@@ -242,7 +242,7 @@ def test_nothing_is_sent_once_a_person_decides(desk: Desk, provider: FakeProvide
     desk.processing = desk.another_worker(providers=Providers([]))
     desk.clock.advance(2 * 3600)
     desk.work()
-    assert desk.row.review_reason == REVIEW_SILENT
+    assert desk.row.review_reason == REVIEW_ELSEWHERE
     if has_operator_settled:
         desk.services.reviews.end(EndReview(desk.id, "no trace of it", "Ann", "Ben", has_succeeded=False), operator())
     desk.processing = with_provider

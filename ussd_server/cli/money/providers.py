@@ -9,7 +9,7 @@ from ussd_server.cli.commands import command, group, show, show_lines
 from ussd_server.cli.names import KnownName
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.services.providers.messages import OperatorProviderState, SwitchProvider
+from ussd_server.services.providers.messages import OperatorProviderState, SwitchProvider, written_places
 from ussd_server.values import written_amount
 from ussd_server.wire import writer
 
@@ -67,6 +67,8 @@ def _lines(state: OperatorProviderState) -> str:
     for name, bounds in (("collections", state.collections), ("disbursements", state.disbursements)):
         least, most = written_amount(bounds.min_amount_cents), written_amount(bounds.max_amount_cents)
         lines.append(f"          {name}: " + (f"{least} to {most}" if bounds.enabled else "not set up"))
+    if state.waiting_elsewhere:
+        lines.append(f"          waiting: {written_places(state.waiting_elsewhere)}, which the settings no longer have")
     return "\n".join(lines + ([f"          last error: {state.last_error}"] if state.last_error else []))
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ussd_server.cli.service.doctor_database import check_database
+from ussd_server.cli.service.doctor_database import check_database, check_places
 from ussd_server.database.opening import connection_parts
 from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import Direction
@@ -19,6 +19,7 @@ from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
 from ussd_server.services.mail.messages import TROUBLES
 from ussd_server.services.mail.sending import smtp_server
 from ussd_server.services.operations.messages import DoctorFinding
+from ussd_server.services.providers.providers import Providers
 from ussd_server.settings import Settings
 from ussd_server.settings.problems import LOCAL_HOSTS
 
@@ -192,3 +193,4 @@ def _providers(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFi
             )
             said = f": {provider.refusal}" if provider.refusal else ""
             yield DoctorFinding(provider.name, f"does not return our balance{said}", mend)
+    yield from check_places(settings, Providers(providers))

@@ -24,6 +24,9 @@ from ussd_server.models.ussd import Channel, SmppBind
 from ussd_server.security.key_ring import Keyring, master_key_of
 from ussd_server.security.secrets_file import Ring
 from ussd_server.services.operations.messages import DoctorFinding
+from ussd_server.services.providers.messages import written_places
+from ussd_server.services.providers.places import waiting_elsewhere
+from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import WRONG_REFERENCE_KEY
 from ussd_server.services.ussd.smpp_links import SILENT
 from ussd_server.settings import Settings
@@ -197,6 +200,26 @@ def _keys(keyring: Keyring) -> DoctorFinding:
         mend = "Put back the secrets file that belongs to this database: with this one second factors cannot be read."
         return DoctorFinding("keys", "second factors use master keys that are missing here", mend)
     return DoctorFinding("keys", "belong to this database")
+
+
+def check_places(settings: Settings, providers: Providers) -> Iterator[DoctorFinding]:
+    """Check that the settings have every place to which an unfinished payment was sent."""
+    if settings.database_url.startswith("sqlite") and not Path(settings.database_url[len("sqlite:///") :]).exists():
+        return
+    open_database(settings.database_url, _CONNECTIONS, settings.database_pooler)
+    try:
+        waiting = waiting_elsewhere(providers)
+    except PeeweeException:
+        # The check of the database has said what is wrong.
+        return
+    finally:
+        close_connections()
+    for name, places in waiting.items():
+        mend = (
+            "Set the address, environment and user that these payments were sent with, beside the new ones, until they "
+            "are final; or let two operators decide about each: `ussd-server transactions review`."
+        )
+        yield DoctorFinding(name, f"payments wait: {written_places(places)}, which the settings no longer have", mend)
 
 
 def _reference_key(keyring: Keyring) -> DoctorFinding:

@@ -54,6 +54,9 @@ class AirtelAccess(ProviderAccess):
     balance_path: str | None = None
     schedule: PollingSchedule = field(default=AIRTEL_SCHEDULE, kw_only=True)
 
+    def identity(self, direction: Direction) -> tuple[str, ...]:
+        return (self.country, self.client_id)
+
     def version_of(self, direction: Direction) -> Version:
         return self.versions.get(direction) or self.version or _VERSIONS[direction][0]
 

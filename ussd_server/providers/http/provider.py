@@ -68,6 +68,10 @@ class HttpProvider(ABC, Generic[Access]):
     def query_status(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         return self._query_status(payment, time.monotonic() + timeout_seconds)
 
+    def place(self, direction: Direction) -> str:
+        """Where payments of a direction are sent: address, environment and user."""
+        return self._access.place(direction)
+
     def close(self) -> None:
         self._transport.close()
 

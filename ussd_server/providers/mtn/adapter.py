@@ -59,6 +59,13 @@ class MtnAccess(ProviderAccess):
     disbursement: MtnProduct | None = None
     schedule: PollingSchedule = field(default=MTN_SCHEDULE, kw_only=True)
 
+    def product(self, direction: Direction) -> MtnProduct | None:
+        return self.collection if direction is Direction.COLLECTION else self.disbursement
+
+    def identity(self, direction: Direction) -> tuple[str, ...]:
+        product = self.product(direction)
+        return (self.target_environment, product.api_user) if product else (self.target_environment,)
+
 
 def read_settings(reader: SettingsReader) -> MtnAccess:
     environment = reader.text("ENVIRONMENT", SANDBOX)

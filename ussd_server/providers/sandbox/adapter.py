@@ -102,6 +102,9 @@ class SandboxProvider:
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
 
+    def place(self, direction: Direction) -> str:
+        return self.name
+
     def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """The answer to a request for this payment, however often it is repeated."""
         return self._answer(payment, _script(payment.phone_number).asked)

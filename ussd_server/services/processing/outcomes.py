@@ -21,6 +21,7 @@ REVIEW_LATE = "the provider reported success after it had reported failure"
 REVIEW_AMOUNT = "the provider moved {} and not what was asked"
 REVIEW_ANOTHER = "the provider has another payment under the name of this one"
 REVIEW_SILENT = "nobody could confirm the outcome in time"
+REVIEW_ELSEWHERE = "it was sent to a place that the settings no longer have"
 REVIEW_RETRACTED = "the provider reported the payment as under way after it had reported failure"
 REVIEW_CONTRADICTION = "the provider reported failure after it had reported success"
 
@@ -112,6 +113,15 @@ def close_review(row: Transaction, reason: str, now: datetime) -> None:
     """Close the review for `reason`, if it is open: a late outcome makes the decision of an operator unnecessary."""
     if row.review_reason == reason and row.review_closed_at is None:
         row.review_closed_at = now
+
+
+def is_left_to_provider(row: Transaction) -> bool:
+    """Whether operators neither decide about an unfinished transaction nor have decided.
+
+    A review of a place that the settings lacked is closed when they have it again.
+    """
+    is_back = row.review_reason == REVIEW_ELSEWHERE and row.review_closed_at is not None
+    return row.review_opened_at is None or is_back
 
 
 def _legs_of_collection(row: Transaction) -> list[ledger.Leg]:

@@ -6,7 +6,8 @@ one unit of work. After a crash the lease ends (`services/leases.py`), and the n
 `asked_at` null means that certainly nothing was sent. Otherwise the provider may have the payment: query the
 provider before sending again; a payment that it never received becomes null again (`provider_answers.py`). Only one
 worker sets `asked_at`, under the row's lock, and that worker sends; any other queries. Each payment has one
-`provider_reference`, by which the provider refuses a second request.
+`provider_reference`, by which the provider refuses a second request. That holds at one place: a payment is queried and
+sent again only where it was first sent (`sent_to`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,14 @@ from ussd_server.services.gates.movements import learn_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
 from ussd_server.services.processing.messages import Callback, CallbackPath
-from ussd_server.services.processing.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
+from ussd_server.services.processing.outcomes import (
+    REVIEW_CONTRADICTION,
+    REVIEW_ELSEWHERE,
+    close_review,
+    fail,
+    is_left_to_provider,
+    open_review,
+)
 from ussd_server.services.processing.provider_answers import (
     SLOW_POLL_SECONDS,
     UNAVAILABLE_RETRY_SECONDS,
@@ -54,10 +62,13 @@ log = Logger(__name__)
 _LEASE_SECONDS = 60
 # How long this process pauses calls to a provider whose rate is used up. `due_at` stays, and with it the order.
 _RATE_PAUSE_SECONDS = 0.25
-# How long a payment waits for a provider that was switched off, before an operator must review it.
-_WAIT_WITHOUT_PROVIDER_SECONDS = 7200
+# How long a payment waits for a place that the settings no longer have, before operators decide.
+_WAIT_FOR_PLACE_SECONDS = 600
+# How often a payment in review is tried again, in case the settings have its place again.
+_LOOK_FOR_PLACE_SECONDS = 60
+_WAIT_FOR_FAILED_SECONDS = 7200
 # How long the versions of the workers are used before they are read again.
-_ASKED = ("asked_at", "ask_attempts", "sent_reference", "status", "updated_at")
+_ASKED = ("asked_at", "ask_attempts", "sent_reference", "sent_to", "status", "updated_at")
 # The columns that `apply_answer` leaves as they are when another worker or a callback has set them during the call.
 _NEXT_STEP = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 
@@ -96,7 +107,8 @@ class PaymentProcessor:
             provider_reference=claimed.provider_reference,
             traceparent=claimed.traceparent,
         )
-        provider = self._providers.get(claimed.provider or "")
+        assert claimed.provider is not None, "only a payment with a provider is due"
+        provider = self._providers.of_payment(claimed.provider, claimed.sent_to, Direction(claimed.type))
         if provider is None:
             self._advance_without_provider(claimed)
             return
@@ -148,6 +160,7 @@ class PaymentProcessor:
         row.asked_at = row.updated_at = now
         if provider.plain_references:
             row.sent_reference = row.provider_reference.replace("-", "")
+        row.sent_to = row.sent_to or provider.place(Direction(row.type))
         row.ask_attempts += 1
         if row.status == TransactionStatus.CREATED:
             row.status = TransactionStatus.SUBMITTED
@@ -204,6 +217,8 @@ class PaymentProcessor:
             next_step_before = {name: getattr(row, name) for name in _NEXT_STEP}
             completed_before = row.completed_at
             end_lease(row)
+            # The settings have the place again, where the provider is queried as before.
+            close_review(row, REVIEW_ELSEWHERE, now)
             row.due_source = Source.POLL
             row.checks += 1
             row.updated_at = now
@@ -256,22 +271,24 @@ class PaymentProcessor:
         return count > 0
 
     def _advance_without_provider(self, claimed: Transaction) -> None:
-        """Handle a payment whose provider is switched off: fail it after a while if it was never sent, else wait."""
+        """Handle a payment whose provider, or whose place there, the settings do not have.
+
+        One that was never sent fails after a while. One that was sent is neither queried nor sent elsewhere.
+        """
         with unit_of_work():
             row = still_leased(claimed)
             if row is None:
                 return
             now = self._clock.now()
             end_lease(row)
-            waited = now - waits_since(row)
-            was_never_sent = _was_never_sent(row)
+            was_never_sent = _was_never_sent(row) and row.sent_to is None
             if row.status not in UNFINISHED:
                 # A failure waits for the status query that confirms it.
-                still_waits = now - row.completed_at < timedelta(seconds=_WAIT_WITHOUT_PROVIDER_SECONDS)
+                still_waits = now - row.completed_at < timedelta(seconds=_WAIT_FOR_FAILED_SECONDS)
                 row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS) if still_waits else None
             elif was_never_sent and row.payout_id is not None:
                 row.due_at = QUEUED_UNTIL
-            elif was_never_sent and waited > timedelta(seconds=UNREACHABLE_SECONDS):
+            elif was_never_sent and now - waits_since(row) > timedelta(seconds=UNREACHABLE_SECONDS):
                 fail(
                     row,
                     FailureCode.PROVIDER_UNAVAILABLE,
@@ -281,9 +298,11 @@ class PaymentProcessor:
                 )
             else:
                 row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
-                if waited > timedelta(seconds=_WAIT_WITHOUT_PROVIDER_SECONDS):
-                    open_review(row, REVIEW_SILENT, now)
-                    row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS)
+                # `updated_at` is when the provider was last called about it.
+                if not was_never_sent and now - row.updated_at > timedelta(seconds=_WAIT_FOR_PLACE_SECONDS):
+                    if not row.is_in_review:
+                        open_review(row, REVIEW_ELSEWHERE, now)
+                    row.due_at = now + timedelta(seconds=_LOOK_FOR_PLACE_SECONDS)
             row.save()
 
 
@@ -318,7 +337,7 @@ class CallbackService:
 
 def _may_be_sent(row: Transaction) -> bool:
     """Whether a payment is to be sent: no earlier request may be on its way, it is not final and not under review."""
-    return row.asked_at is None and row.status in UNFINISHED and row.review_opened_at is None
+    return row.asked_at is None and row.status in UNFINISHED and is_left_to_provider(row)
 
 
 def _was_never_sent(row: Transaction) -> bool:

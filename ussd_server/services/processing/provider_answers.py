@@ -82,7 +82,7 @@ def apply_to_row(row: Transaction, call: AnsweredCall, receipts: ReceiptWriter) 
         case Outcome.NOT_FOUND if _is_lost(row, call):
             # The provider never received it, so sending it again under the same reference cannot pay twice.
             _wait_on(row, TransactionStatus.AMBIGUOUS, call)
-            if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
+            if row.ask_attempts < _MOST_ASKS and outcomes.is_left_to_provider(row):
                 # Without `asked_at` the next step sends the request instead of a status query.
                 row.asked_at, row.due_at = None, now
         case Outcome.NOT_FOUND if row.status == TransactionStatus.PENDING:
@@ -121,7 +121,7 @@ def _wait_on(row: Transaction, status: TransactionStatus, call: AnsweredCall) ->
 
 def _after_not_sent(row: Transaction, call: AnsweredCall) -> None:
     """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS. A row of a payout waits in its queue."""
-    row.asked_at = None
+    row.asked_at = row.sent_to = None
     row.ask_attempts -= 1
     if row.payout_id is not None:
         row.due_at = QUEUED_UNTIL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -56,6 +57,15 @@ class OperatorProviderState(ProviderState):
     failed_count: Internal[int]
     unanswered_count: Internal[int]
     last_error: Annotated[str | None, "The provider's last failure."]
+    waiting_elsewhere: Annotated[
+        dict[str, int],
+        "How many payments wait for a place to which they were sent and that the settings no longer have.",
+    ]
+
+
+def written_places(places: Mapping[str, int]) -> str:
+    """How many payments wait for which place, in words: `3 for https://proxy.momoapi.mtn.com:443 mtnuganda …`."""
+    return ", ".join(f"{count} for {place}" for place, count in sorted(places.items()))
 
 
 @dataclass(frozen=True, slots=True)

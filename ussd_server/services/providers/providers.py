@@ -93,6 +93,14 @@ class Providers:
         """The provider of that name, None while it is switched off."""
         return self._switched_on.get(name)
 
+    def of_payment(self, name: str, sent_to: str | None, direction: Direction) -> Provider | None:
+        """The provider that has a payment which was sent to a place, or would get one that was never sent; else None.
+
+        None where the settings have neither the provider nor the place.
+        """
+        provider = self._switched_on.get(name)
+        return provider if provider is None or sent_to in (None, provider.place(direction)) else None
+
     def problem_of_number(self, phone_number: str) -> str | None:
         """Why no provider has a number of Uganda, as a sentence; None for one of a mobile network.
 

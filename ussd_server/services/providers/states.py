@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ussd_server.context import RequestContext, automatic_context, operator_context
+from ussd_server.context import CallerKind, RequestContext, automatic_context, operator_context
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.languages import gettext, marked
@@ -25,6 +25,7 @@ from ussd_server.services.providers.messages import (
     ProviderStatus,
     SwitchProvider,
 )
+from ussd_server.services.providers.places import waiting_elsewhere
 from ussd_server.services.runtime import Runtime
 
 # With fewer calls, the share of failures is not used.
@@ -45,6 +46,7 @@ class ProviderStateService:
         now = self._clock.now()
         workers = [row.measures["recent"] for row in WorkerHeartbeat.select(WorkerHeartbeat.measures)]
         floats = {row.provider: row for row in ProviderFloat.select()}
+        waiting = waiting_elsewhere(self._providers) if context.caller.kind is CallerKind.OPERATOR else {}
         states = []
         for provider in self._providers:
             sums = sums_of(provider.name, workers, now)
@@ -68,6 +70,7 @@ class ProviderStateService:
                     failed_count=sums.failed,
                     unanswered_count=sums.unanswered,
                     last_error=sums.last_error,
+                    waiting_elsewhere=dict(waiting.get(provider.name, {})),
                 )
             )
         return tuple(states)

@@ -23,6 +23,7 @@ from ussd_server.services.providers.messages import (
     OperatorProviderState,
     QuarterOfCalls,
     SwitchProvider,
+    written_places,
 )
 from ussd_server.values import bounds_of_day
 
@@ -60,6 +61,7 @@ def list_providers(context: RequestContext) -> Response:
         charts={name: _points(quarters) for name, quarters in services().call_history.get(until, context).items()},
         recent=recent,
         last_error=last_error_in_words,
+        written_places=written_places,
         changes=services().provider_states.changes(context),
     )
 

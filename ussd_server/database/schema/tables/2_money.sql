@@ -54,6 +54,7 @@ CREATE TABLE transactions (
     menu_version integer,
     provider_receipt text,
     sent_reference text,
+    sent_to text,
     operator text,
     effect text CHECK (effect IN ('credit', 'debit')),
     corrects uuid REFERENCES transactions (id),

@@ -18,7 +18,7 @@ from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FAILURES, FailureCode
 from ussd_server.security.key_ring import Vault
-from ussd_server.services.processing.outcomes import REVIEW_RETRACTED
+from ussd_server.services.processing.outcomes import REVIEW_ELSEWHERE, REVIEW_RETRACTED
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionView
 from ussd_server.services.webhooks.messages import EVENT_TYPES
 from ussd_server.values import new_id_floor, shillings
@@ -249,11 +249,12 @@ _DECISION = """SELECT 1 FROM audit_events WHERE client_id = :client_id AND id >=
 def _undecided(low: str, high: str) -> Iterator[tuple[str, str]]:
     """Yield the transactions whose review was closed by no decision and no outcome.
 
-    A second failure reported by the provider closes a review too, and is recorded nowhere else.
+    A second failure reported by the provider closes a review too, and so does a place that the settings have again;
+    neither is recorded elsewhere.
     """
     closed = list(run_query(_CLOSED.format(as_text(_OF_REVIEW)), low=low, high=high))
     for row_id, client_id, status, reason, note, opened_at, closed_at in closed:
-        is_denied = status == "failed" and reason == REVIEW_RETRACTED
+        is_denied = (status == "failed" and reason == REVIEW_RETRACTED) or reason == REVIEW_ELSEWHERE
         if opened_at is None or not (
             is_denied
             or _exists(_OUTCOME, low=row_id, closed_at=closed_at)

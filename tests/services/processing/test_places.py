@@ -1,0 +1,137 @@
+"""A payment belongs to the place where it was first sent: only there it is queried and sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from unittest import mock
+
+import pytest
+
+from simulators.airtel import AirtelMoney, AirtelSettings
+from simulators.mtn import MtnMomo, MtnSettings
+from simulators.server import run
+from simulators.standin import StandIn
+from tests.conftest import MovableClock
+from tests.faults.workers import services_of
+from tests.support.books import check_everything
+from tests.support.money import a_client, deposit, operator, request
+from tests.support.stand_ins import airtel_settings, mtn_settings
+from ussd_server.bootstrap import Services
+from ussd_server.cli.service.doctor_database import check_places
+from ussd_server.context import RequestContext
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.processing.messages import EndReview
+from ussd_server.services.processing.outcomes import REVIEW_ELSEWHERE
+from ussd_server.settings import Settings
+
+NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
+
+
+class Move:
+    """One payment while the address of its provider changes: two stand-ins, and services with the settings of each."""
+
+    def __init__(self, stack: ExitStack, settings: Settings, clock: MovableClock, provider: str) -> None:
+        self.provider, self.clock = provider, clock
+        self._stack, self._settings = stack, settings
+        self.old, self.new = self._stand_in(), self._stand_in()
+        # Else both would give the same receipts.
+        number = self.new.book.next_number
+        stack.enter_context(mock.patch.object(self.new.book, "next_number", side_effect=lambda: number() + 1000))
+        self.addresses = {each: stack.enter_context(run(each)) for each in (self.old, self.new)}
+        self.services = self.start(self.old)
+        self.client: RequestContext = a_client()
+        deposit(self.services, self.client, 20_000)
+
+    def _stand_in(self) -> StandIn:
+        mtn = mtn_settings("")
+        keys = {"api_user": mtn["USSD_MTN_COLLECTION_API_USER"], "api_key": mtn["USSD_MTN_COLLECTION_API_KEY"]}
+        return (
+            MtnMomo(MtnSettings("mtnuganda", "UGX", **keys))
+            if self.provider == "mtn"
+            else AirtelMoney(AirtelSettings())
+        )
+
+    def start(self, stand_in: StandIn, **more: str) -> Services:
+        """Restart with the address of a stand-in in the settings."""
+        named = mtn_settings if self.provider == "mtn" else airtel_settings
+        places = named(self.addresses[stand_in]) | more
+        self.services = self._stack.enter_context(services_of(self._settings, self.clock, **places))
+        return self.services
+
+    def pay(self, kind: str, reference: str = "first", amount: int = 600) -> str:
+        order = request(kind, NUMBERS[self.provider], amount, reference=reference)
+        return str(self.services.transactions.create(order, self.client).transaction.transaction_id)
+
+    def work(self, seconds: float) -> None:
+        """Advance what falls due within `seconds`."""
+        for _ in range(int(seconds / 10) + 1):
+            for claimed in self.services.processing.claim(10):
+                self.services.processing.advance(claimed)
+            self.clock.advance(10)
+
+    def submits(self, stand_in: StandIn) -> int:
+        return len(stand_in.book.payments())
+
+
+@pytest.fixture(params=NUMBERS)
+def move(request: pytest.FixtureRequest, settings: Settings, clock: MovableClock) -> Iterator[Move]:
+    with ExitStack() as stack:
+        yield Move(stack, settings, clock, request.param)
+
+
+@pytest.mark.parametrize("kind", ["collection", "disbursement"])
+def test_a_payment_under_way_is_not_paid_again_where_the_settings_lead_now(move: Move, kind: str) -> None:
+    move.old.switches.change({"approve_delay_seconds": 250.0, "disbursements_pending": True})
+    payment = move.pay(kind)
+    move.work(0)
+    move.start(move.new)
+    move.work(700)
+    row = Transaction.get_by_id(payment)
+    assert (move.submits(move.old), move.submits(move.new)) == (1, 0)
+    assert (row.status, row.review_reason) == ("pending", REVIEW_ELSEWHERE)
+    (state,) = [each for each in move.services.provider_states.list(operator()) if each.provider == move.provider]
+    assert state.waiting_elsewhere == {row.sent_to: 1}
+    assert row.sent_to.startswith(f"{move.addresses[move.old]}")
+
+    (finding,) = check_places(move.services.runtime.settings, move.services.runtime.providers)
+    assert finding.found == f"payments wait: 1 for {row.sent_to}, which the settings no longer have"
+
+    later = move.pay(kind, "second", 700)
+    move.work(0)
+    assert (move.submits(move.old), move.submits(move.new)) == (1, 1), "what was never sent goes to the new place"
+    assert Transaction.get_by_id(later).sent_to.startswith(move.addresses[move.new])
+
+    move.start(move.old)
+    move.old.clock.advance(1000)
+    move.work(400)
+    row = Transaction.get_by_id(payment)
+    assert (row.status, row.is_in_review) == ("succeeded", False), "settings that return end it"
+    assert check_everything() == []
+
+
+def test_two_operators_decide_about_a_payment_whose_place_is_gone(move: Move) -> None:
+    payment = move.pay("disbursement")
+    move.old.switches.change({"approve_delay_seconds": 250.0, "disbursements_pending": True})
+    move.work(0)
+    move.start(move.new)
+    move.work(560)
+    assert not Transaction.get_by_id(payment).is_in_review, "not before ten minutes after the last query there"
+    move.work(100)
+    decision = EndReview(payment, "their statement lacks it", "Ann", "Ben", has_succeeded=False)
+    assert move.services.reviews.end(decision, operator()).transaction.status == "failed"
+    move.work(4000)
+    assert (move.submits(move.old), move.submits(move.new)) == (1, 0)
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("move", ["mtn"], indirect=True)
+def test_another_user_of_the_same_address_is_another_place_and_another_password_is_not(move: Move) -> None:
+    move.old.switches.change({"approve_delay_seconds": 30.0})
+    payment = move.pay("collection")
+    move.work(0)
+    move.start(move.old, USSD_MTN_COLLECTION_API_USER="11111111-2222-4333-8444-555555555555")
+    move.work(100)
+    assert Transaction.get_by_id(payment).status == "pending"
+    move.start(move.old, USSD_MTN_COLLECTION_API_KEY="renewed")
+    assert move.services.runtime.providers.of_payment("mtn", Transaction.get_by_id(payment).sent_to, "collection")
