@@ -59,7 +59,7 @@ _TONES = {
     },
     "warn": {
         "ambiguous", "degraded", "different", "disabled", "expired", "low", "needs_review", "partial", "reversed",
-        "review", "switched_off", "held",
+        "review", "switched_off", "held", "late", "possible double",
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",

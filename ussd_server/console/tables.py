@@ -38,7 +38,8 @@ class Column:
 
     `kind` says how it is written; money is in cents, or a text that is no amount; a `word` and a `phone` are
     never broken.
-    `link` gives the address that the cell leads to. `where` says whether the page, the files or both have it.
+    `link` gives the address that the cell leads to, `note` a second status beside the value. `where` says whether the
+    page, the files or both have it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Column:
     kind: Kind = "text"
     value: Callable[[Any], Any] | None = None
     link: Callable[[Any], str | None] | None = None
+    note: Callable[[Any], str | None] | None = None
     missing: str = ""
     where: Literal["both", "page", "files"] = "both"
 

@@ -9,7 +9,7 @@ from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Visit
 from tests.services.payouts.desk import PayoutDesk
 from tests.support.example_client import ExampleClient
-from tests.support.money import deposit, work
+from tests.support.money import deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.payouts import Payout, PayoutItem
@@ -67,6 +67,32 @@ def test_a_form_with_a_mistake_names_the_field_and_keeps_what_was_typed(visit: V
             assert (refused.status_code, shown in refused.text) == (400, True), (path, wrong)
             assert 'name="description" value="Fees"' in refused.text
     assert Transaction.select().count() == Payout.select().count() == 0
+
+
+def test_an_equal_payment_within_ten_minutes_is_made_only_if_it_is_meant(
+    visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
+) -> None:
+    visitor = visit("admin")
+    first = visitor.post("/collect", **filled_in(visitor, "/collect"))
+    assert first.status_code == 303
+    form = filled_in(visitor, "/collect")
+    warned = visitor.post("/collect", **form)
+    assert (warned.status_code, "This is another payment, and I mean it" in warned.text) == (200, True)
+    assert f'href="{first.location}"' in warned.text
+    assert Transaction.select().count() == 1
+    assert visitor.post("/collect", **form, is_meant="yes").status_code == 303
+    assert visitor.post("/collect", **filled_in(visitor, "/collect", amount="4,000")).status_code == 303
+    page = visitor.get(first.location.removeprefix("/console")).text
+    assert "possible double" in page
+    assert visitor.get("/transactions").text.count("possible double") == 2
+    assert visitor.get("/search?q=0770000000").text.count("possible double") == 2
+    clock.advance(601)
+    visitor = visit("owner")
+    assert visitor.post("/collect", **filled_in(visitor, "/collect", reference="later")).status_code == 303
+    deposit(services, operator_context(example_client.id), 100_000)
+    assert services.transactions.create(request("disbursement"), operator_context(example_client.id))
+    warned = visitor.post("/pay", **filled_in(visitor, "/pay"))
+    assert (warned.status_code, "I mean it" in warned.text) == (200, True)
 
 
 def test_the_forms_of_a_sandbox_show_what_its_numbers_do(visit: Visit) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.services.payouts.messages import PayoutStates
 from ussd_server.services.payouts.records import payout_views
 from ussd_server.services.search.messages import SearchHit
+from ussd_server.services.transactions.doubles import doubles_of
 from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.transactions.history import is_unsent, views_of
 from ussd_server.services.transactions.messages import TransactionView
@@ -52,8 +54,9 @@ def each_by(hit: Callable[[Any, str | None], SearchHit]) -> Callable[[Sequence[A
 
 def transaction_hits(rows: Sequence[Transaction], names: Names) -> list[SearchHit]:
     """Transactions, with the explanation of where the money of each is."""
-    views = zip(rows, views_of(rows), strict=True)
-    return [transaction_hit(row, view, names.get(row.client_id)) for row, view in views]
+    doubles, views = doubles_of(rows), zip(rows, views_of(rows), strict=True)
+    hits = (transaction_hit(row, view, names.get(row.client_id)) for row, view in views)
+    return [replace(hit, possible_double=hit.id in doubles) for hit in hits]
 
 
 def transaction_hit(row: Transaction, view: TransactionView, client: str | None) -> SearchHit:

@@ -52,7 +52,10 @@ class SearchRecent:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """One object that was found. `client` is the name of its client, None in a search of one client."""
+    """One object that was found. `client` is the name of its client, None in a search of one client.
+
+    `possible_double`: a payment that may have been made twice.
+    """
 
     kind: Annotated[_Kind, "What was found."]
     id: Annotated[str, "The identifier, a UUID; of a menu its name."]
@@ -60,6 +63,7 @@ class SearchHit:
     title: Annotated[str, "What it is, in a few words."]
     sentence: Annotated[str, "One sentence about it."]
     created_at: Annotated[datetime, "When it was created."]
+    possible_double: Internal[bool] = False
 
 
 @dataclass(frozen=True, slots=True)

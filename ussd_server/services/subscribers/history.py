@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
@@ -20,13 +19,10 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.hits import message_hit, session_hit, transaction_hit
 from ussd_server.services.subscribers.messages import GetHistory, History, HistoryEntry
 from ussd_server.services.subscribers.pins import subscriber_number
+from ussd_server.services.transactions.doubles import doubles_of
 from ussd_server.services.transactions.history import views_of
-from ussd_server.services.transactions.messages import TransactionStatus, TransactionType, TransactionView
-from ussd_server.values import new_id_floor
+from ussd_server.services.transactions.messages import TransactionType, TransactionView
 
-_DOUBLED_WITHIN = timedelta(minutes=10)
-_MOST_COMPARED = 1000
-_SAME_IN_DOUBLES = ("client_id", "type", "phone_number", "amount_cents")
 _TABLES = {Transaction: "transactions:read", UssdSession: "ussd:read", Sms: "messages:read"}
 """What a history is read from, with what a caller needs to see it."""
 
@@ -75,47 +71,8 @@ def _newest(tables: Sequence[Any], number: str, clients: Any, limit: int, before
 def _entries(rows: Sequence[Transaction | Sms | UssdSession]) -> list[tuple[str, HistoryEntry]]:
     """What happened, each with the id of its client."""
     payments = [row for row in rows if isinstance(row, Transaction)]
-    doubled, views = _doubled(payments), {view.transaction_id: view for view in views_of(payments)}
+    doubled, views = doubles_of(payments), {view.transaction_id: view for view in views_of(payments)}
     return [(row.client_id, _entry(row, views, row.id in doubled)) for row in rows]
-
-
-def _doubled(rows: Sequence[Transaction]) -> set[str]:
-    """The ids of those payments that another one of the same client, subscriber, type and amount is close to.
-
-    A failed payment moved nothing, so it doubles none.
-    """
-    paid = [row for row in rows if _may_double(row)]
-    if not paid:
-        return set()
-    near: Any = None
-    for row in paid:
-        low, high = (new_id_floor(row.created_at + side * _DOUBLED_WITHIN) for side in (-1, 1))
-        is_near = (Transaction.id >= low) & (Transaction.id < high) & (Transaction.amount_cents == row.amount_cents)
-        near = is_near if near is None else near | is_near
-    others = Transaction.select(
-        Transaction.id,
-        Transaction.client_id,
-        Transaction.type,
-        Transaction.phone_number,
-        Transaction.status,
-        Transaction.amount_cents,
-        Transaction.created_at,
-    ).where(
-        Transaction.client_id.in_({row.client_id for row in paid}),
-        Transaction.phone_number.in_({row.phone_number for row in paid}),
-        near,
-    )
-    candidates = [other for other in others.limit(_MOST_COMPARED) if _may_double(other)]
-    return {row.id for row in paid if any(_is_double(row, other) for other in candidates)}
-
-
-def _may_double(row: Transaction) -> bool:
-    return row.status != TransactionStatus.FAILED and row.type != TransactionType.REFUND
-
-
-def _is_double(row: Transaction, other: Transaction) -> bool:
-    is_same = all(getattr(row, name) == getattr(other, name) for name in _SAME_IN_DOUBLES)
-    return other.id != row.id and is_same and abs(row.created_at - other.created_at) <= _DOUBLED_WITHIN
 
 
 def _entry(

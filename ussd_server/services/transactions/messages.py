@@ -246,6 +246,15 @@ class ListTransactions(ListPeriod):
 
 
 @dataclass(frozen=True, slots=True)
+class EqualPayment:
+    """Request for a recent payment that is the same as one that a person is about to make."""
+
+    type: TransactionType
+    phone_number: str
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Why a transaction failed, whose fault it was and whether a retry helps."""
 

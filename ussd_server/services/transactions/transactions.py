@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import count
 from typing import Any, cast
@@ -24,6 +24,7 @@ from ussd_server.services.pages import matching, page_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.doubles import doubles_of, equal_payment
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.makers import via
 from ussd_server.services.transactions.messages import (
@@ -32,6 +33,7 @@ from ussd_server.services.transactions.messages import (
     REFERENCE,
     CreatedTransaction,
     CreateTransaction,
+    EqualPayment,
     GetTransaction,
     ListTransactions,
     MadeBy,
@@ -91,7 +93,7 @@ class TransactionService:
     """Creates and shows transactions. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        self._tokens, self._replica = runtime.tokens, runtime.replica
+        self._tokens, self._replica, self._clock = runtime.tokens, runtime.replica, runtime.clock
         self._providers, self._guard = runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
         self._waiting = Bulkhead(runtime.settings.threads // 2)
@@ -171,6 +173,19 @@ class TransactionService:
         if request.type not in (None, TransactionType.COLLECTION):
             return Page((), None)
         return self._page(replace(request, type=TransactionType.COLLECTION), context)
+
+    def doubles(self, transaction_ids: Collection[str], context: RequestContext) -> Mapping[str, str]:
+        """Which of the client's payments may have been made twice, each with the id of the other payment."""
+        context.require("transactions:read")
+        own = Transaction.select().where(Transaction.client_id == context.client_id)
+        return doubles_of(list(own.where(Transaction.id.in_([*transaction_ids]))))
+
+    def equal_to(self, request: EqualPayment, context: RequestContext) -> TransactionView | None:
+        """The client's payment of the last ten minutes that an equal request would double; None without one."""
+        context.require("transactions:read")
+        number, amount_cents = request.phone_number, request.amount_cents
+        row = equal_payment(context.client_id, request.type, number, amount_cents, self._clock.now())
+        return views_of([row])[0] if row else None
 
     def _plan(self, request: CreateTransaction, context: RequestContext) -> Plan | ServiceError:
         """What a request pays, or why it is refused: a disbursement reserves its money, a transfer moves it."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from secrets import token_hex
 from typing import Any
 
-from flask import render_template, request
+from flask import Response, abort, render_template, request
 
 from schemas.payouts import CreatePayoutQuery
 from schemas.transactions import CreateTransactionBody
@@ -16,7 +17,13 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.context import RequestContext
 from ussd_server.services.payouts.messages import CreatePayout
-from ussd_server.services.transactions.messages import CreateTransaction, GetTransaction, TransactionType
+from ussd_server.services.transactions.messages import (
+    CreateTransaction,
+    EqualPayment,
+    GetTransaction,
+    TransactionType,
+    TransactionView,
+)
 from ussd_server.status import Code, ServiceError
 
 _FAULTS = (*forms.FAULTS, Code.IDEMPOTENCY_KEY_REUSED, Code.TRANSACTION_FAILED)
@@ -36,6 +43,7 @@ def create_collection(context: RequestContext) -> Any:
     """Ask a payer for a payment. The same form sent twice asks once."""
     with shown_again(lambda error: _collect_form(_typed(), error), *_FAULTS):
         form = _typed()
+        _ask_again(TransactionType.COLLECTION, form, context, _collect_form)
         fields = {"phone_number": _phone_number(form), "amount": values.ungrouped(_cents(form))}
         named: dict[str, Any] = {name: form[name] for name in ("reference", "description") if form[name]}
         if name := _name(form):
@@ -61,6 +69,7 @@ def create_payment(context: RequestContext) -> Any:
     """Make a payout of one row, which another person approves. The same form sent twice makes one payout."""
     with shown_again(lambda error: _pay_form(_typed(), error), *_FAULTS):
         form = _typed()
+        _ask_again(TransactionType.DISBURSEMENT, form, context, _pay_form)
         row = {"phone_number": _phone_number(form), "amount": values.ungrouped(_cents(form)), "reference": _ROW}
         description = {"description": form["description"]} if form["description"] else {}
         if name := _name(form):
@@ -96,6 +105,20 @@ def _typed() -> dict[str, str]:
     return {name: " ".join(request.form.get(name, "").split()) for name in names}
 
 
+def _ask_again(
+    payment_type: TransactionType, form: dict[str, str], context: RequestContext, show: Callable[..., str]
+) -> None:
+    """Answer with the form and a warning where an equal payment is minutes old, unless the form says that it is meant.
+
+    The same form sent twice has the same reference, and is one payment.
+    """
+    wanted = EqualPayment(payment_type, _phone_number(form), _cents(form))
+    equal = services().transactions.equal_to(wanted, context)
+    is_same_form = equal is not None and form["reference"] in (equal.reference, equal.reference.rpartition("/")[0])
+    if equal and not is_same_form and request.form.get("is_meant") != "yes":
+        abort(Response(show(form, equal=equal)))
+
+
 def _phone_number(form: dict[str, str]) -> str:
     number = values.phone_number(forms.phone_number(form["phone_number"]) or "")
     if number is None:
@@ -119,9 +142,9 @@ def _name(form: dict[str, str]) -> str:
     return form["name"]
 
 
-def _collect_form(form: dict[str, str], error: ServiceError | None = None) -> str:
-    return render_template("console/transactions/collect.html", form=form, error=error)
+def _collect_form(form: dict[str, str], error: ServiceError | None = None, equal: TransactionView | None = None) -> str:
+    return render_template("console/transactions/collect.html", form=form, error=error, equal=equal)
 
 
-def _pay_form(form: dict[str, str], error: ServiceError | None = None) -> str:
-    return render_template("console/payouts/pay.html", form=form, error=error)
+def _pay_form(form: dict[str, str], error: ServiceError | None = None, equal: TransactionView | None = None) -> str:
+    return render_template("console/payouts/pay.html", form=form, error=error, equal=equal)

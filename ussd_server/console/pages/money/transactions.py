@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flask import Response, render_template, request
@@ -78,10 +81,12 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
     key_id = request.args.get("key_id", "")
     by_key = {"key_id": TableFilter("key_id", "Key", {key_id: f"…{key_id[-7:]}"})} if is_id(key_id) else {}
     filters = by_key | _FILTERS
+    listed = pages(services().transactions.list, messages.ListTransactions(**chosen(filters)), context)
+    doubles = services().transactions.doubles([row.transaction_id for row in listed.items], context)
     table = DataTable(
         "Transactions, newest first",
-        _COLUMNS,
-        pages(services().transactions.list, messages.ListTransactions(**chosen(filters)), context),
+        tuple(replace(each, note=partial(_double, doubles)) if each.name == "status" else each for each in _COLUMNS),
+        listed,
         filters.values(),
         empty_title="No transaction yet",
         empty_text="" if client else "Payments that your programs and menus make appear here.",
@@ -160,6 +165,7 @@ def _about(view: messages.TransactionHistory, context: RequestContext) -> dict[s
         "payout": payout,
         "request_page": _logged_request(view, context),
         "timeline": timeline_of(view),
+        "double": services().transactions.doubles([view.transaction_id], context).get(view.transaction_id),
         "refunds": services().refunds.list(view.transaction_id, context),
         "events": events,
         "is_live": view.completed_at is None or _is_sending(events),
@@ -180,6 +186,10 @@ def _live_part(values: dict[str, Any]) -> Response:
     if values["view"].completed_at and "open" in request.args:
         response.headers["HX-Refresh"] = "true"
     return response
+
+
+def _double(doubles: Mapping[str, str], view: messages.TransactionView) -> str | None:
+    return "possible double" if view.transaction_id in doubles else None
 
 
 def _outcome(view: messages.TransactionView) -> str | None:
