@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.services.incoming.till import Till
 from tests.services.webhooks.receivers import happen, subscribe
+from tests.support.example_client import OPERATOR
 from tests.support.money import a_client, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
@@ -90,6 +91,25 @@ def test_events_and_deliveries_that_are_not_sent_are_counted(services: Services,
     found = read(services)
     assert (found["ussd_events_pending"], found["ussd_deliveries_queued"]) == (0, 1)
     assert found["ussd_deliveries_overdue_seconds"] >= 40
+
+
+def test_a_webhook_that_fails_is_late_by_itself(services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    url = "http://127.0.0.1:1024"
+    webhook = subscribe(services, call, url)
+    for _ in range(3):
+        happen(services, call)
+    services.relay.run()
+    for delivery_id in services.deliveries.claim(1):
+        services.deliveries.send(delivery_id)
+    clock.advance(100)
+    found = read(services)
+    assert found["ussd_deliveries_overdue_seconds"] == 0
+    (late,) = [value for name, value in found.items() if name.startswith("ussd_webhook_late_seconds")]
+    assert 100 <= late < 110
+    (shown,) = services.system.show(OPERATOR).late_webhooks
+    assert (shown.webhook_id, shown.url) == (webhook.id, url)
+    assert shown.failing_since is not None
 
 
 def test_sessions_are_counted_by_their_node(services: Services, clock: MovableClock) -> None:

@@ -29,11 +29,14 @@ from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionType
 from ussd_server.services.ussd.smpp_links import SmppLinks
+from ussd_server.services.webhooks.deliveries import most_under_way
+from ussd_server.services.webhooks.lateness import late_webhooks
 from ussd_server.values import kampala_day, new_id_floor
 
 _RECENTLY = timedelta(minutes=15)
 _DAY = timedelta(days=1)
 _MOST_PLACES = 200
+_MOST_LATE_WEBHOOKS = 20
 _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
 
 
@@ -41,6 +44,7 @@ class Gauges:
     def __init__(self, runtime: Runtime, floats: FloatService) -> None:
         self._clock, self._heartbeat = runtime.clock, runtime.heartbeat
         self._floats = floats
+        self._delivery_slots = runtime.settings.delivery_slots
         self._smpp_links = SmppLinks(runtime)
 
     def read(self) -> list[Measure]:
@@ -59,7 +63,7 @@ class Gauges:
             *_unfinished(now),
             *_recent(now),
             *_review(now),
-            *_outbox(now),
+            *_outbox(now, most_under_way(self._delivery_slots)),
             *_mails(now),
             *_messages(now),
             *_sessions(now),
@@ -142,7 +146,7 @@ def _review(now: datetime) -> Iterator[Measure]:
     yield Measure("ussd_movements_held", "Money that moved and has no use: it waits for operators.", held)
 
 
-def _outbox(now: datetime) -> Iterator[Measure]:
+def _outbox(now: datetime, share: int) -> Iterator[Measure]:
     """Events that are not yet turned into deliveries, and deliveries that are due."""
     yield Measure("ussd_events_pending", "Events without their deliveries yet.", count_rows(PendingEvent.select()))
     first_id = PendingEvent.select(PendingEvent.event_id).order_by(PendingEvent.event_id).limit(1)
@@ -150,8 +154,14 @@ def _outbox(now: datetime) -> Iterator[Measure]:
     yield Measure("ussd_events_lag_seconds", "How old the first of them is.", lag)
     due = Delivery.due_at.is_null(False) & Delivery.lease_token.is_null()
     yield Measure("ussd_deliveries_queued", "Queues of deliveries that are not empty.", _count(Delivery, due))
-    overdue = _overdue(Delivery, due, now)
-    yield Measure("ussd_deliveries_overdue_seconds", "How late the worker is with them.", overdue)
+    late = late_webhooks(now)
+    for webhook in late[:_MOST_LATE_WEBHOOKS]:
+        labels = {"client": webhook.client, "webhook": webhook.webhook_id}
+        seconds = _since(webhook.due_at, now)
+        yield Measure("ussd_webhook_late_seconds", "How late a webhook is; the 20 latest.", seconds, labels)
+    possible = (each.due_at for each in late if each.failing_since is None and each.under_way < share)
+    meaning = "How late the worker is with them, without webhooks that fail or have their full share under way."
+    yield Measure("ussd_deliveries_overdue_seconds", meaning, _since(next(possible, None), now))
 
 
 def _mails(now: datetime) -> Iterator[Measure]:

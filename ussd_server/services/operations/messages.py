@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 
+from ussd_server.services.webhooks.messages import LateWebhook
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
@@ -28,6 +30,7 @@ class SystemView:
     missing_migrations: tuple[str, ...]
     workers: tuple[WorkerView, ...]
     queues: tuple[Measure, ...]
+    late_webhooks: tuple[LateWebhook, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
+from datetime import timedelta
 
 from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
@@ -29,11 +30,14 @@ from ussd_server.services.operations.messages import (
     SystemView,
 )
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.webhooks.lateness import late_webhooks
 from ussd_server.status import Code, ServiceError
 
 _CHECK_SECONDS = 5.0
 _ROWS_IN_A_RANGE = 2000
 _DOCTOR_SECONDS = 60.0
+_LATE = timedelta(minutes=1)
+_MOST_LATE_WEBHOOKS = 20
 _FAULTS = {
     "away": "The database is away",
     "read-only": "The database is read-only",
@@ -67,6 +71,7 @@ class SystemService:
             missing_migrations=tuple(missing_migrations()),
             workers=self._heartbeat.workers(),
             queues=tuple(measure for measure in self._gauges.read() if not measure.labels),
+            late_webhooks=tuple(late_webhooks(self._clock.now() - _LATE)[:_MOST_LATE_WEBHOOKS]),
         )
 
     def settings(self, context: RequestContext) -> Mapping[str, str]:

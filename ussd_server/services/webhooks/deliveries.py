@@ -83,7 +83,7 @@ class DeliveryService:
             chosen: list[str] = []
             under_way, unproven_under_way = self._count_under_way(now)
             for webhook in ready:
-                free = max(1, self._slots // 4) if webhook.is_proven else 1
+                free = most_under_way(self._slots) if webhook.is_proven else 1
                 free = min(free - under_way[webhook.id], limit - len(chosen))
                 if not webhook.is_proven:
                     free = min(free, max(1, self._slots // 2) - unproven_under_way)
@@ -168,6 +168,11 @@ class DeliveryService:
     def _next_attempt_at(self, attempts: int, now: datetime) -> datetime:
         # Up to a tenth earlier or later, so that deliveries that failed together are not repeated together.
         return now + timedelta(seconds=self._schedule.delays[attempts - 1] * random.uniform(0.9, 1.1))  # noqa: S311
+
+
+def most_under_way(slots: int) -> int:
+    """How many of a process's `slots` one webhook that takes its deliveries may use."""
+    return max(1, slots // 4)
 
 
 _NOW = param(Delivery.due_at, "now")

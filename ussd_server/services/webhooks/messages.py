@@ -52,6 +52,18 @@ class DeliveryStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class LateWebhook:
+    """A webhook whose first due delivery was due at `due_at`. `url` is None for the callback addresses of payments."""
+
+    webhook_id: str
+    client: str
+    url: str | None
+    due_at: datetime
+    failing_since: datetime | None
+    under_way: int
+
+
+@dataclass(frozen=True, slots=True)
 class CreateWebhook:
     """Send events of `types` to `url`; None: of every type."""
 
