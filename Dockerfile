@@ -20,6 +20,7 @@ COPY --from=build /opt/ussd-server /opt/ussd-server
 COPY --chmod=755 deploy/container-start /usr/local/bin/container-start
 ENV PATH=/opt/ussd-server/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
+    MALLOC_MMAP_THRESHOLD_=1048576 \
     USSD_ENV=production \
     USSD_DATA_DIR=/var/lib/ussd-server \
     USSD_BIND=0.0.0.0:8000

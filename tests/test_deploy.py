@@ -79,6 +79,26 @@ def test_all_units_run_as_a_user_without_rights_and_with_the_same_hardening() ->
     assert all("User=ussd\n" in unit for unit in others)
 
 
+_HASH_MANY_PASSWORDS = """
+from concurrent.futures import ThreadPoolExecutor
+from ussd_server.metrics import resident_bytes
+from ussd_server.security.passwords import hash_password
+before = resident_bytes()
+with ThreadPoolExecutor(4) as threads:
+    list(threads.map(hash_password, ["a long password"] * 40))
+print(resident_bytes() - before)
+"""
+
+
+def test_processes_give_back_the_memory_of_password_hashes() -> None:
+    units = [(DEPLOY / f"ussd-server-{name}.service").read_text() for name in ("web", "worker", "smpp")]
+    ((name, value),) = {tuple(re.findall(r"^Environment=(\w+)=(\w+)$", unit, re.MULTILINE)[0]) for unit in units}
+    assert f"{name}={value} " in (REPOSITORY / "Dockerfile").read_text()
+    command, environment = [sys.executable, "-c", _HASH_MANY_PASSWORDS], os.environ | {name: value}
+    grown = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, check=True).stdout
+    assert int(grown) < 10_000_000
+
+
 def test_commands_are_typed_with_the_settings_of_the_installation(tmp_path: Path) -> None:
     settings = tmp_path / "environment"
     settings.write_text(

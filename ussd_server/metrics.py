@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 from bisect import bisect_left
 from collections import Counter as Numbers
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -39,11 +41,20 @@ _dropped_requests = Counter("ussd_request_log_dropped", "Requests that are missi
 _replica_away = Gauge("ussd_replica_away", "Processes that read lists from the primary.", multiprocess_mode="livesum")
 # Endpoint, status and code of each request that is not counted yet, and the seconds that it took.
 ended_requests: deque[tuple[tuple[str, int, str], float]] = deque()
+_resident = Gauge("ussd_process_resident_bytes", "Memory of a web process.", multiprocess_mode="liveall")
 _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
 
 
+def resident_bytes() -> int:
+    """Return the memory that this process uses; 0 on a system without /proc."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
 def count_requests() -> None:
-    """Count the requests that have ended since the last time.
+    """Count the requests that have ended since the last time, and measure the memory.
 
     Once a second, and before the metrics are read: the library writes each change into a file, which takes 7 us.
     """
@@ -52,6 +63,7 @@ def count_requests() -> None:
         labels, seconds = ended_requests.popleft()
         numbers[labels] += 1
         durations[labels[0]].append(seconds)
+    _resident.set(resident_bytes())
     for labels, number in numbers.items():
         _counter(*labels).inc(number)
     for endpoint, values in durations.items():

@@ -26,6 +26,8 @@ _FAILURES_BEFORE_GIVING_UP = 3
 _PR_SET_PDEATHSIG = 1
 
 log = Logger(__name__)
+# As in the units of systemd: glibc gives the 19 MB of each password hash back.
+_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1048576"}
 
 
 class NeverStartedError(Exception):
@@ -53,6 +55,7 @@ class Child:
         self._process = subprocess.Popen(  # noqa: S603 - the commands are ours
             self._command,
             stdin=subprocess.DEVNULL,
+            env=os.environ | _MEMORY,
             pass_fds=self._keeps,
             process_group=0,
             preexec_fn=lambda: _live_and_die_with(parent),

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import Logger
+from ussd_server.metrics import resident_bytes
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.leases import Leases
@@ -61,6 +62,7 @@ class Heartbeat:
             "calls": [[*labels, count] for labels, count in calls],
             "drop_offs": [[*place, count] for place, count in self._drop_offs.counts()],
             "recent": self.recent_calls.measures(now),
+            "resident_bytes": resident_bytes(),
             "available": {provider.name: provider.available for provider in self._providers},
         }
         self._started_at = self._started_at or now
@@ -109,6 +111,8 @@ class Heartbeat:
             yield Measure("ussd_worker_silent_seconds", "Since a worker's last heartbeat.", silent_seconds, of_worker)
             if silent_seconds > _RECENT_SECONDS:
                 continue
+            memory = row.measures["resident_bytes"]
+            yield Measure("ussd_worker_resident_bytes", "Memory of a worker.", memory, of_worker)
             for provider, is_available in row.measures["available"].items():
                 yield Measure(
                     "ussd_provider_available",
