@@ -20,7 +20,7 @@ from marshmallow import RAISE, Schema, ValidationError, fields, missing, validat
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.transactions import messages as transactions
 from ussd_server.values import PHONE_NUMBER, cents_of, mark_in, moment_of
-from ussd_server.wire import Length, marks_of
+from ussd_server.wire import WEB_ADDRESS, Length, marks_of
 
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _DAY = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}")
@@ -190,6 +190,7 @@ class Text(Field[str]):
 
     control_characters: ClassVar[str] = r"\x00-\x1f\x7f"
     refused_characters: ClassVar[str] = "control characters"
+    mismatch: ClassVar[str] = "Has characters that are not allowed here."
 
     def __init__(
         self,
@@ -218,8 +219,14 @@ class Text(Field[str]):
         if self._refused.search(value):
             raise ValidationError(f"Must not contain {self.refused_characters}.")
         if self.pattern and not self.pattern.fullmatch(value):
-            raise ValidationError("Has characters that are not allowed here.")
+            raise ValidationError(self.mismatch)
         return value
+
+
+class WebAddress(Text):
+    """The address of a client's server. The request log keeps its scheme and host alone."""
+
+    mismatch: ClassVar[str] = "Must begin with https:// and hold printable ASCII characters only."
 
 
 class ProviderName(Text):
@@ -348,7 +355,8 @@ def _field_of(hint: Any, meaning: str, length: Length) -> Field[Any]:
     kinds = get_args(get_args(hint)[0]) or get_args(hint)
     options: dict[str, Any] = {"allow_none": True} if NoneType in kinds else {"required": True}
     if kinds[0] is str:
-        return Text(meaning, longest=length.longest, shortest=length.shortest, pattern=length.pattern, **options)
+        kind = WebAddress if length is WEB_ADDRESS else Text
+        return kind(meaning, longest=length.longest, shortest=length.shortest, pattern=length.pattern, **options)
     return JsonObject(meaning, longest=length.longest, **options)
 
 

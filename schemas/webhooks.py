@@ -10,7 +10,7 @@ _LONGEST_TYPE = 64
 class CreateWebhookBody(fields.Body):
     """The URL to call, and the event types to send. Default: all types."""
 
-    url = fields.Text("The URL that is called.", required=True, longest=2048)
+    url = fields.WebAddress("The URL that is called.", required=True, longest=2048)
     types = fields.ListOf(
         "The event types to send; null means all.", fields.Text(longest=_LONGEST_TYPE), most=32, allow_none=True
     )

@@ -63,6 +63,10 @@ class Length:
     pattern: str | None = None
 
 
+WEB_ADDRESS = Length(1, 2048, r"https?://[!-~]+")
+"""The address of a client's server, which may hold a password."""
+
+
 class _Internal:
     """The mark of a field that is for the service alone."""
 

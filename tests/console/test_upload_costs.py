@@ -76,6 +76,8 @@ def test_the_file_of_a_bank(app: Flask, operator: Operators) -> None:
         b"a," * 9 + b"\n",
         b"a," * 60 + b"\n",
         b"a\n",
+        b"\n",
+        b"\r",
         b'"a""b",',
         b'",\n',
         b" " * 990 + b",1,1\n",

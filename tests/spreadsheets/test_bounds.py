@@ -30,6 +30,13 @@ def styled(codes: Sequence[str], cell_styles: int = 1) -> bytes:
     return raw_workbook(b"<row><c s='0'><v>1.5</v></c></row>", styles=styles)
 
 
+@pytest.mark.parametrize("line_break", [b"\n", b"\r", b" \r\n", b",,\n"])
+def test_thousands_of_empty_rows_are_refused(line_break: bytes) -> None:
+    bounds = FileBounds(most_rows=10, most_columns=5, most_cell_characters=100)
+    assert len(list(read_rows(io.BytesIO(b"a,b,c\n" + line_break * 9000 + b"1,2,3\n"), bounds))) == 2
+    assert "more than 20,000 empty rows" in refusal(b"a,b,c\n" + line_break * 20_001, bounds)
+
+
 def test_a_number_format_longer_than_any_is_refused_before_it_is_searched_for_a_date() -> None:
     assert refusal(styled(["[" * 60_000])) == DAMAGED
 

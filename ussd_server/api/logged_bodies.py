@@ -5,6 +5,7 @@ It keeps the values of declared fields that are no secrets; all else is stars.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from itertools import islice
@@ -14,7 +15,7 @@ import orjson
 from flask import Request
 from marshmallow import fields
 
-from schemas.fields import Amount, Body, Field, Flag, Whole
+from schemas.fields import Amount, Body, Field, Flag, WebAddress, Whole
 from ussd_server.api.requests import MAX_BODY_BYTES, has_body, parse_object
 from ussd_server.parsing.secrets_in_text import STARS, shown_name, without_paths, without_secrets
 from ussd_server.status import ServiceError
@@ -25,6 +26,8 @@ _MOST_ENTRIES = 100
 _LONGEST_TEXT = 4096
 _LONGEST_AMOUNT = 20
 _LARGEST_WHOLE = 2**53
+# Scheme, host and port. Of another text it cannot be told where its host begins.
+_WEB = re.compile(r"(https?://)(?:[^/?#]*@)?([\w.-]+|\[[0-9a-f:.]*\])(:\d{1,5}\b)?", re.ASCII | re.IGNORECASE)
 # The JSON types of fields; texts are the most.
 _TYPES: tuple[tuple[type[fields.Field[Any]], tuple[type, ...]], ...] = (
     (Flag, (bool,)),
@@ -76,6 +79,9 @@ def _value(field: fields.Field[Any], value: Any) -> Any:
     is_amount = isinstance(field, Amount)
     if type(value) not in types or (is_amount and len(str(value)) > _LONGEST_AMOUNT):
         return STARS
+    if isinstance(field, WebAddress):
+        found = _WEB.match(value)
+        return without_secrets("".join(filter(None, found.groups()))) if found else STARS
     return value if isinstance(value, bool) else _shown(value)
 
 

@@ -17,6 +17,8 @@ from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 _DELIMITERS = ",;\t"
 _SAMPLE_ROWS = 100
 _MOST_LINE_CHARACTERS = 200_000
+# Each costs nearly as much as a row, in a byte.
+_MOST_EMPTY_ROWS = 20_000
 # Excel writes such a first line to name the separator.
 _NAMED_DELIMITER = re.compile(r"sep=([,;\t])\s*", re.IGNORECASE)
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
@@ -88,7 +90,7 @@ def _read(text: TextIOWrapper, delimiter: str, lines_before: int, bounds: FileBo
     lines = _Lines(text, lines_before)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     line = 1 + lines_before
-    count = 0
+    count = empty = 0
     while True:
         try:
             cells = next(rows, None)
@@ -105,6 +107,10 @@ def _read(text: TextIOWrapper, delimiter: str, lines_before: int, bounds: FileBo
             _check(line, texts, count, bounds)
             is_over_lines = lines.number > line
             yield Row(line, texts, _broken(cells) if is_over_lines else (), lines.ends_with_break)
+        else:
+            empty += 1
+            if empty > _MOST_EMPTY_ROWS:
+                raise SpreadsheetError(f"the file has more than {_MOST_EMPTY_ROWS:,} empty rows.", line=line)
         line = 1 + lines.number
 
 

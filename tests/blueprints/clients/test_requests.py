@@ -112,6 +112,17 @@ def test_a_refused_body_is_kept_with_stars_and_an_accepted_one_is_not(caller: Ca
     assert caller.look("requests/good")["body"] is None
 
 
+def test_an_address_is_kept_as_scheme_and_host_and_its_refusal_names_what_is_missing(caller: Caller) -> None:
+    for address, kept in {
+        "https://shop.example:8443/hook?key=1 2": "https://shop.example:8443",
+        "https://user:pass word@shop.example/hook": "https://shop.example",
+        "shop.example/hook": "********",
+    }.items():
+        assert orjson.loads(caller.logged(orjson.dumps(PAYMENT | {"callback_url": address})))["callback_url"] == kept
+    refused = caller.call("POST", "/api/transactions", PAYMENT | {"callback_url": "shop.example/hook"})
+    assert "https://" in refused.json["message"]
+
+
 @pytest.mark.parametrize("body", [b"pin=1234", b"[1]", b'{"a": ', b'{"a": "' + b"x" * 60_000 + b'"', b"\xff\xfe"])
 def test_of_what_is_no_json_object_nothing_is_kept(caller: Caller, body: bytes) -> None:
     assert caller.logged(body) == "***"
@@ -179,6 +190,9 @@ def planted() -> list[tuple[str, dict[str, Any]]]:
     bodies += [(look.split()[-1][-12:], {look: "x"}) for look in LOOKS]
     bodies += [
         ("hunter2", {"callback_url": "https://user:hunter2@example.com/hook"}),
+        ("hunter2", {"callback_url": "user:hunter2@example.com/hook?token=hunter2"}),
+        ("hunter2", {"callback_url": "//user:hunter2@example.com/hook?token=hunter2"}),
+        ("hunter2", {"callback_url": "https//hunter2.example.com/hook?token=hunter2"}),
         ("hunter2", {"callback_url": "https://example.com/hook/hunter2?token=hunter2#hunter2"}),
         ("hunter2", {"x" * 50 + "hunter2": 1}),
         ("4711", {"amount": "4711" * 6}),

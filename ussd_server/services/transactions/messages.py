@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from ussd_server.providers.failures import Fault, Retry
 from ussd_server.providers.messages import ProviderName
-from ussd_server.wire import Cents, Length, ListPeriod, SignedCents, Sparse, one_of
+from ussd_server.wire import WEB_ADDRESS, Cents, Length, ListPeriod, SignedCents, Sparse, one_of
 
 
 class TransactionType(StrEnum):
@@ -155,7 +155,7 @@ class CreateTransaction:
     callback_url: Annotated[
         str | None,
         "Where this transaction's events are sent, beside the client's webhooks.",
-        Length(1, 2048, r"https?://[!-~]+"),
+        WEB_ADDRESS,
     ] = None
     idempotency_key: Annotated[str | None, Undigested()] = None
     session_id: Annotated[str | None, Undigested()] = None
