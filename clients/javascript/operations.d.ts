@@ -661,10 +661,10 @@ export interface ReportRow {
   fees: Amount;
   /** The median time from creation to the final status. */
   median_seconds: number;
-  /** How many payments of earlier days proved to be the money of another one. */
+  /** How many payments of earlier days count no more since this day. */
   given_back_count: number;
   /** The sum of their amounts, which was taken back. */
-  given_back_amount: Amount;
+  given_back_amount: number;
   /** The sum of their fees, which was given back. */
   given_back_fees: Amount;
 }

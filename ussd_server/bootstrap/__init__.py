@@ -33,6 +33,7 @@ from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
 from ussd_server.services.movements.corrections import CorrectionService
 from ussd_server.services.movements.movements import MovementService
+from ussd_server.services.movements.releases import ReleaseService
 from ussd_server.services.movements.uses import MovementUseService
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.operations.gauges import Gauges
@@ -150,6 +151,7 @@ class Services:
         self.days = DayService(runtime)
         self.movements = MovementService(runtime)
         self.corrections = CorrectionService(runtime, creator)
+        self.releases = ReleaseService(runtime, self.differences)
         self.movement_uses = MovementUseService(runtime, incoming, self.differences)
         self.recovery = RecoveryService(runtime, creator, self.provider_statements)
 

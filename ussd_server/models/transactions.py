@@ -31,7 +31,8 @@ class Transaction(Table):
     other record of the same money: of a collection and a payment that the payer began. `contested_id` is the payment
     that has the receipt of this one; operators say in the review whether both are one. Only a correction
     has an `effect`, `credit` or `debit`, and a `reason`; `corrects` is the transaction that it corrects, None for
-    none. One that takes money of a collection back has it as its `refund_of`, too.
+    none. One that takes money of a collection back has it as its `refund_of`, too. From
+    `released_at` on its money counts nowhere: another one has it, operators took it back, or it never moved.
     """
 
     id = fixed(IdField(primary_key=True))
@@ -89,6 +90,7 @@ class Transaction(Table):
     effect = fixed(TextField(null=True))
     corrects = fixed(IdField(null=True))
     reason = fixed(TextField(null=True))
+    released_at = MomentField(null=True)
 
     class Meta:
         only_save_dirty = True

@@ -22,7 +22,6 @@ MONEY = frozenset(
         "debit",
         "fee",
         "fees",
-        "given_back_amount",
         "given_back_fees",
         "max_amount",
         "min_amount",
@@ -567,7 +566,7 @@ class ReportRow(TypedDict):
     fees: Amount
     median_seconds: int | Decimal
     given_back_count: int
-    given_back_amount: Amount
+    given_back_amount: int | Decimal
     given_back_fees: Amount
 
 

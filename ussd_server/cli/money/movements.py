@@ -20,6 +20,7 @@ from ussd_server.services.movements.messages import (
     MovementUseView,
     MovementView,
     SameMovement,
+    UnmovedPayment,
 )
 from ussd_server.values import iso_milliseconds, written_amount
 
@@ -139,6 +140,31 @@ def correct(
     assert movement.use is not None
     sentence = f"{written_amount(movement.amount_cents)} is booked as correction {movement.use.transaction_id}."
     show(movement, sentence)
+
+
+@movements.command(example=f"{EXAMPLE_ID} --reason 'Another code was meant' --by Ann --and Bob")
+@_id
+@_reason
+@two_people()
+def release(movement_id: str, reason: str, by: str, second: str) -> None:
+    """Take back the use of a movement that a notice or operators made: it is held again. Two people must agree.
+
+    A payment or a correction that used it is reversed. What its account lacks is the client's shortfall. Refused while
+    refunds of it stand.
+    """
+    movement = services().releases.release(EndMovement(movement_id, reason, by, second), operator_context())
+    show(movement, f"{written_amount(movement.amount_cents)} is held again.")
+
+
+@movements.command(example=f"{EXAMPLE_ID} --reason 'No statement has it' --by Ann --and Bob")
+@click.argument("transaction_id", metavar="TRANSACTION")
+@_reason
+@two_people()
+def unmoved(transaction_id: str, reason: str, by: str, second: str) -> None:
+    """Reverse a success of ours that never moved, as a statement that covers it shows. Two people must agree."""
+    request = UnmovedPayment(transaction_id, reason, by, second)
+    ended = services().releases.end_unmoved(request, operator_context())
+    show(ended, f"{written_amount(ended.amount_cents)} never moved; transaction {ended.transaction_id} is reversed.")
 
 
 def _line(each: MovementView) -> str:

@@ -234,8 +234,9 @@ def entries_of(transaction_id: str) -> dict[str, tuple[LedgerEntry, ...]]:
     moved = set()
     for transfer in _TRANSFERS.rows(Transfer, transaction_id=transaction_id):
         # What moves a second time moves back.
-        status = _WRITTEN_WITH[transfer.kind] if transfer.purpose not in moved else TransactionStatus.REVERSED
-        if transfer.kind == "move":
+        is_back = transfer.purpose in moved or (transfer.purpose == LACKING and AMOUNT in moved)
+        status = TransactionStatus.REVERSED if is_back else _WRITTEN_WITH[transfer.kind]
+        if transfer.kind in ("move", "post"):
             moved.add(transfer.purpose)
         entries[status] = entries.get(status, ()) + _entries(transfer)
     return entries

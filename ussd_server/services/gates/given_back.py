@@ -1,11 +1,9 @@
-"""Payers' payments that are given back, because a payment of ours has their money."""
+"""Payments whose money counts nowhere any more: another one has it, operators released it, or it never moved."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
-
-from peewee import fn
 
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import for_update
@@ -14,9 +12,12 @@ from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import (
     AMOUNT,
+    BANK_ACCOUNT,
     FEE,
     FEES_ACCOUNT,
+    LACKING,
     PROVIDER_ACCOUNT,
+    SHORTFALL_ACCOUNT,
     Leg,
     lock_accounts,
     write_entry,
@@ -25,8 +26,8 @@ from ussd_server.services.gates.messages import UseKind
 from ussd_server.services.gates.uses import use
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import (
-    SUCCESSFUL,
     ChangeDetail,
+    Effect,
     Origin,
     Source,
     TransactionStatus,
@@ -34,25 +35,23 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.transactions.refunds import left_of
 
-IS_GIVEN_BACK = """(paid.status = 'reversed' AND paid.origin = 'payer' AND EXISTS (
-    SELECT 1 FROM transactions AS counted
-    WHERE counted.id = paid.same_money_as AND counted.status IN ('succeeded', 'reversed')))"""
+RELEASED = "Operators released it: "
+"""Begins the reason why a released movement is held."""
+
+IS_GIVEN_BACK = "(paid.released_at IS NOT NULL)"
 """`is_given_back` in SQL, of a transaction called `paid`."""
 
 
 def is_given_back(by: datetime | None = None) -> Any:
-    """The condition on `Transaction` that it is a payer's payment whose money another one has; `by`: at that moment."""
-    counted = Transaction.alias("counted")
-    other = counted.select(counted.id).where(counted.id == Transaction.same_money_as, counted.status.in_(SUCCESSFUL))
-    if by is not None:
-        other = other.where(counted.completed_at <= by)
-    return (Transaction.status == TransactionStatus.REVERSED) & (Transaction.origin == Origin.PAYER) & fn.EXISTS(other)
+    """The condition on `Transaction` that its money counts nowhere; `by`: at that moment."""
+    released_at: Any = Transaction.released_at
+    return released_at.is_null(False) & (released_at <= by) if by is not None else released_at.is_null(False)
 
 
 def counts_elsewhere() -> Any:
-    """The condition on `Transaction` that its money counts as that of the transaction in `same_money_as`."""
-    return Transaction.same_money_as.is_null(False) & (
-        is_given_back() | (Transaction.status == TransactionStatus.FAILED)
+    """The condition on `Transaction` that its money counts nowhere, or as that of the one in `same_money_as`."""
+    return is_given_back() | (
+        Transaction.same_money_as.is_null(False) & (Transaction.status == TransactionStatus.FAILED)
     )
 
 
@@ -78,17 +77,40 @@ def can_be_given_back(payers: Transaction, row: Transaction) -> bool:
 
 def give_back(payers: Transaction, counted: Transaction, source: Source, now: datetime) -> None:
     """Reverse a payer's payment, because `counted` has its money and is saved. Call within the same unit of work."""
-    provider = PROVIDER_ACCOUNT.format(payers.provider)
-    legs = [Leg("move", AMOUNT, payers.account, provider, payers.amount_cents)]
-    if payers.fee_cents:
-        # Return the fee first: the account may have no more than the amount less the fee.
-        legs.insert(0, Leg("move", FEE, FEES_ACCOUNT, payers.account, payers.fee_cents))
-    write_entry(payers.client_id, payers.id, legs, now)
-    payers.change(status=TransactionStatus.REVERSED, same_money_as=counted.id, updated_at=now)
-    append_change(payers, source, now, ChangeDetail(note=f"It is the same money as transaction {counted.id}"))
+    payers.same_money_as = counted.id
+    take_back(payers, source, now, f"It is the same money as transaction {counted.id}")
     movement = for_update(Movement.select().where(Movement.transaction_id == payers.id)).get()
     use(movement, UseKind.RELEASE, now, payers.id)
     use(movement, UseKind.PAYMENT, now, counted.id)
-    code = (payers.metadata or {}).get("payment_code")
-    # Its one payment was none.
-    PaymentCode.update(used_at=None).where(PaymentCode.code == code, PaymentCode.single_use).execute()
+
+
+def take_back(row: Transaction, source: Source, now: datetime, note: str, lacking: int = 0) -> None:
+    """Reverse a locked payment or correction whose money counts nowhere from now on. Call within a unit of work.
+
+    `lacking` is what its account lacks of it, which becomes the client's shortfall.
+    """
+    debited, credited = (row.account, outside_of(row)) if is_to_us(row) else (outside_of(row), row.account)
+    legs = [Leg("move", AMOUNT, debited, credited, row.amount_cents)]
+    if lacking:
+        legs.insert(0, Leg("move", LACKING, SHORTFALL_ACCOUNT, row.account, lacking))
+    if row.fee_cents:
+        # Return the fee first: the account may have no more than the amount less the fee.
+        legs.insert(0, Leg("move", FEE, FEES_ACCOUNT, row.account, row.fee_cents))
+    write_entry(row.client_id, row.id, legs, now)
+    row.status, row.released_at, row.updated_at = TransactionStatus.REVERSED, now, now
+    row.save()
+    append_change(row, source, now, ChangeDetail(note=note))
+    if row.origin == Origin.PAYER:
+        code = (row.metadata or {}).get("payment_code")
+        # Its one payment was none.
+        PaymentCode.update(used_at=None).where(PaymentCode.code == code, PaymentCode.single_use).execute()
+
+
+def is_to_us(row: Transaction) -> bool:
+    """Whether a payment or a correction brings money to a client's account."""
+    return bool(row.type == TransactionType.COLLECTION or row.effect == Effect.CREDIT)
+
+
+def outside_of(row: Transaction) -> str:
+    """The account of the provider, or of the bank, from or to which a payment or a correction moves money."""
+    return BANK_ACCOUNT if row.provider is None else PROVIDER_ACCOUNT.format(row.provider)

@@ -18,8 +18,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import CreatedTransaction, Origin, Source, TransactionType
-from ussd_server.services.transactions.transactions import INCOMING
-from ussd_server.status import Code, ServiceError
+from ussd_server.services.transactions.transactions import INCOMING, free_reference
 from ussd_server.values import written_amount
 
 # A till's clock may be behind ours by so much.
@@ -104,14 +103,9 @@ class IncomingBook:
 
         SERVICE_UNAVAILABLE while the operator holds new money, unless operators decide.
         """
-        reference = f"{INCOMING}{shortened(movement.receipt or movement.id)}"
-        try:
-            created = self._create(movement, code, reference, source, context, decided_by)
-        except ServiceError as refusal:
-            if refusal.code is not Code.IDEMPOTENCY_KEY_REUSED:
-                raise
-            # Two providers may use the same receipt.
-            created = self._create(movement, code, f"{reference}/{movement.account}", source, context, decided_by)
+        # Two providers may use the same receipt, and a released payment keeps its name.
+        reference = free_reference(code.client_id, f"{INCOMING}{shortened(movement.receipt or movement.id)}")
+        created = self._create(movement, code, reference, source, context, decided_by)
         if code.used_at is None:
             PaymentCode.update(used_at=self._clock.now()).where(PaymentCode.id == code.id).execute()
         return created.transaction.transaction_id

@@ -14,6 +14,7 @@ from ussd_server.models.movements import IN, Movement
 from ussd_server.models.statements import ClosedDay
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import is_signed
+from ussd_server.services.gates.given_back import RELEASED
 from ussd_server.services.gates.likeness import named_by, payments_like
 from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.gates.movements import Told, find_or_make
@@ -37,6 +38,7 @@ from ussd_server.values import kampala_day, written_amount
 _MOST_AHEAD = timedelta(minutes=5)
 _DECIDED_AT_ONCE = 100
 _TWO_AMOUNTS = "the provider reported its receipt again with {}"
+_CAME = "it came, although operators had said that it never moved"
 _BOTH_AMOUNTS = "It was told with two amounts"
 
 
@@ -163,6 +165,8 @@ class NoticeService:
         """Why a movement is not booked; sets what it waits for and what it may be. None: its code takes it."""
         if movement.other_amount_cents is not None:
             return _BOTH_AMOUNTS
+        if (movement.held_because or "").startswith(RELEASED):
+            return str(movement.held_because)
         if (named := named_by(movement)) is not None and named.status in UNFINISHED:
             movement.waits_for = named.id
             return f"Transaction {named.id} has its receipt, and is not final"
@@ -188,9 +192,9 @@ class NoticeService:
 
 def _confirmed(payment: Transaction, amount_cents: int, now: datetime) -> str | None:
     """The id of a payment that has the money of a notice; None, and a review, where the notice has another amount."""
-    if payment.amount_cents == amount_cents:
+    if payment.amount_cents == amount_cents and payment.released_at is None:
         return str(payment.id)
-    reason = _TWO_AMOUNTS.format(written_amount(amount_cents))
+    reason = _CAME if payment.released_at is not None else _TWO_AMOUNTS.format(written_amount(amount_cents))
     if payment.review_reason != reason:
         open_review(payment, reason, now)
         payment.save()

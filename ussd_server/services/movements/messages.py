@@ -116,12 +116,22 @@ class SameMovement:
 
 @dataclass(frozen=True, slots=True)
 class EndMovement:
-    """Request of two operators to mark a held movement for return, or as the operator's own.
+    """Request of two operators to mark a held movement for return or as the operator's own, or to take a use back.
 
     `reason` has 1 to 200 characters.
     """
 
     movement_id: str
+    reason: str
+    by: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnmovedPayment:
+    """Request of two operators who say that a payment of ours never moved; `reason` has 1 to 200 characters."""
+
+    transaction_id: str
     reason: str
     by: str
     second: str

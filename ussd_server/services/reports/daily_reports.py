@@ -149,7 +149,7 @@ def _report(client_id: str | None, day: date) -> DailyReport:
         )
         for kind, provider, status, count, amount, fees, median in run_query(query, **parameters)
     }
-    given_back = _GIVEN_BACK_ON.replace("{mine}", mine).replace("{is_given_back}", IS_GIVEN_BACK)
+    given_back = _GIVEN_BACK_ON.replace("{mine}", mine)
     for kind, provider, count, amount, fees in run_query(given_back, **parameters):
         key = kind, provider, TransactionStatus.REVERSED.value
         row = rows.get(key) or ReportRow(*key, 0, 0, 0, 0.0)
@@ -214,13 +214,10 @@ SELECT type, provider, status, count(*), sum(amount_cents), sum(fee_cents),
 FROM ordered GROUP BY type, provider, status ORDER BY type, coalesce(provider, ''), status
 """
 
-# A payer's payment of an earlier day stays in the report of its day. On the day on which another payment proves to be
-# its money, it is taken back, with its fee.
+# What was released stays in the report of its day. On the day on which it counts no more, it is taken back.
 _GIVEN_BACK_ON = """
-SELECT type, provider, count(*), sum(amount_cents), sum(fee_cents)
-FROM transactions AS paid JOIN transaction_events AS change
-    ON change.transaction_id = paid.id AND change.status = 'reversed'
-WHERE paid.client_id {mine} AND origin = 'payer' AND completed_at < :begin AND {is_given_back}
-    AND change.created_at >= :begin AND change.created_at < :end
+SELECT type, provider, count(*), sum(CASE effect WHEN 'debit' THEN -amount_cents ELSE amount_cents END), sum(fee_cents)
+FROM transactions AS paid WHERE paid.client_id {mine} AND completed_at < :begin
+    AND released_at >= :begin AND released_at < :end
 GROUP BY type, provider
 """

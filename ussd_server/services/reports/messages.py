@@ -28,8 +28,8 @@ class ReportRow:
     ]
     fees_cents: Annotated[Cents, "The fees that were charged for them; nothing for failed ones."]
     median_seconds: Annotated[float, "The median time from creation to the final status."]
-    given_back_count: Annotated[int, "How many payments of earlier days proved to be the money of another one."] = 0
-    given_back_amount_cents: Annotated[Cents, "The sum of their amounts, which was taken back."] = 0
+    given_back_count: Annotated[int, "How many payments of earlier days count no more since this day."] = 0
+    given_back_amount_cents: Annotated[SignedCents, "The sum of their amounts, which was taken back."] = 0
     given_back_fees_cents: Annotated[Cents, "The sum of their fees, which was given back."] = 0
 
 

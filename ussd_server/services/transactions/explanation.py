@@ -23,6 +23,7 @@ _NEXT_STEPS = {
     Retry.AFTER_USER_ACTION: marked("a new payment can be made once this is put right"),
     Retry.WAIT: marked("a new payment can be made later"),
 }
+_TAKEN_BACK = marked("Operators took %(amount)s out of the books again %(since)s; its history says why")
 _OPERATOR_DECIDES = marked("an operator is finding out what happened")
 
 
@@ -68,6 +69,8 @@ def _arriving(view: TransactionView) -> str:
                 other=view.same_money_as,
                 **values,
             )
+        case TransactionStatus.REVERSED if view.refunded_amount_cents < view.amount_cents:
+            text = gettext(_TAKEN_BACK, **values)
         case TransactionStatus.REVERSED:
             text = gettext("%(amount)s was collected and all of it was refunded to the payer", **values)
         case _:
@@ -114,6 +117,8 @@ def _leaving(view: TransactionView) -> str:
                 failure=_failure(view),
                 **values,
             )
+    if view.status is TransactionStatus.REVERSED:
+        return gettext(_TAKEN_BACK, **values)
     text = gettext("%(amount)s left the %(account)s and reached the %(receiver)s %(since)s", **values)
     return text + _although_failed(view)
 
@@ -156,6 +161,8 @@ def _settlement(view: TransactionView) -> str:
 
 def _correction(view: TransactionView) -> str:
     values = _values(view)
+    if view.status is TransactionStatus.REVERSED:
+        return gettext(_TAKEN_BACK, **values)
     if view.provider is None and view.reference.startswith("fill/"):
         return gettext("%(amount)s left the %(account)s %(since)s and filled a shortfall", **values)
     if view.effect is Effect.CREDIT:

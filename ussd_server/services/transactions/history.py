@@ -257,7 +257,8 @@ def _refunded_cents(rows: Sequence[Transaction]) -> dict[str, int]:
         )
         .group_by(Transaction.refund_of)
     )
-    return {str(refund_of): int(cents) for refund_of, cents in refunds.tuples()}
+    most = {row.id: row.amount_cents for row in rows}
+    return {str(refund_of): min(int(cents), most[str(refund_of)]) for refund_of, cents in refunds.tuples()}
 
 
 def failure_of(row: Transaction) -> Failure | None:

@@ -253,7 +253,8 @@ CREATE TRIGGER transactions_payout BEFORE UPDATE ON transactions
 CREATE TRIGGER transactions_fixed BEFORE UPDATE ON transactions
     FOR EACH ROW WHEN (
         (NEW.callback_url, NEW.description, NEW.metadata, NEW.effect, NEW.corrects, NEW.reason) IS DISTINCT FROM
-        (OLD.callback_url, OLD.description, OLD.metadata, OLD.effect, OLD.corrects, OLD.reason))
+        (OLD.callback_url, OLD.description, OLD.metadata, OLD.effect, OLD.corrects, OLD.reason)
+        OR (OLD.status = 'reversed' AND NEW.released_at IS DISTINCT FROM OLD.released_at))
     EXECUTE FUNCTION refuse_change();
 
 CREATE FUNCTION guard_sender() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -59,6 +59,8 @@ CREATE TABLE transactions (
     effect text CHECK (effect IN ('credit', 'debit')),
     corrects uuid REFERENCES transactions (id),
     reason text,
+    released_at timestamptz,
+    CHECK (released_at IS NULL OR status = 'reversed'),
     CHECK ((effect IS NOT NULL) = (type = 'correction')),
     CHECK ((reason IS NOT NULL) = (type = 'correction')),
     CHECK ((failure_code IS NOT NULL) = (status = 'failed')),
@@ -83,6 +85,7 @@ CREATE UNIQUE INDEX transactions_names ON transactions (client_id, reference, (t
 CREATE INDEX transactions_of_payout ON transactions (client_id, payout_id, id) WHERE payout_id IS NOT NULL;
 CREATE INDEX transactions_provider_transaction_id ON transactions (provider_transaction_id, id)
     WHERE provider_transaction_id IS NOT NULL;
+CREATE INDEX transactions_released ON transactions (client_id, released_at) WHERE released_at IS NOT NULL;
 CREATE INDEX transactions_corrections ON transactions (corrects) WHERE corrects IS NOT NULL;
 -- Money that is told without a number may be one of these.
 CREATE INDEX transactions_without_receipt ON transactions (provider, amount_cents)

@@ -58,7 +58,7 @@ _FIXED = (
 )
 _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
-    "amount_cents", "fee_cents", "metadata", "same_money_as",
+    "amount_cents", "fee_cents", "metadata", "same_money_as", "released_at",
 )  # fmt: skip
 _MOMENTS = (
     "created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at", "send_at", "needs_money_at",
@@ -172,7 +172,7 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
             return True
         refunded = payload.get("refunded_amount")
         collected = amounts["amount"] if row["type"] == "collection" else 0
-        is_given_back = outcome.status == "reversed" and payload.get("same_money_as") is not None and refunded == 0
+        is_given_back = outcome.status == "reversed" and row["released_at"] is not None and refunded == 0
         if refunded is not None and not (is_given_back or _may_be_refunded(refunded, event, outcome.status, collected)):
             return True
     return bool(events) and not _ends_with(row, outcome, payload)

@@ -110,9 +110,11 @@ _RULES_OF_TRANSACTIONS = {
             JOIN ledger_accounts AS debited ON debited.id = debit_account_id
             JOIN ledger_accounts AS credited ON credited.id = credit_account_id
         WHERE transaction_id > :low AND transaction_id <= :high
-            AND NOT (promise.status = 'reversed' AND promise.same_money_as IS NOT NULL AND promise.origin = 'payer'
-                AND moved.kind = 'move' AND debited.name = CASE purpose WHEN 'fee' THEN 'fees' ELSE account END
-                AND credited.name = CASE purpose WHEN 'fee' THEN account ELSE 'provider:' || provider END)
+            AND NOT (promise.released_at IS NOT NULL AND moved.kind = 'move' AND purpose <> 'shortfall'
+                AND debited.name = CASE WHEN purpose = 'fee' THEN 'fees'
+                    WHEN type = 'collection' OR effect = 'credit' THEN account ELSE {outside} END
+                AND credited.name = CASE WHEN purpose = 'amount' AND (type = 'collection' OR effect = 'credit')
+                    THEN {outside} ELSE account END)
             AND (credited.name <> CASE
                     WHEN purpose = 'fee' THEN 'fees'
                     WHEN purpose = 'shortfall' OR effect = 'credit' THEN account
@@ -225,6 +227,7 @@ _RULES_OF_TRANSACTIONS = {
                 AND other.provider = paid.provider
                 AND other.type = 'collection' AND other.id <> paid.id AND other.status IN ('succeeded', 'reversed')
                 AND coalesce(other.same_money_as, other.id) <> paid.id
+                AND other.released_at IS NULL AND paid.released_at IS NULL
         WHERE paid.id > :low AND paid.id <= :high AND paid.type = 'collection'
             AND paid.status IN ('succeeded', 'reversed') AND NOT EXISTS (SELECT 1 FROM movements
                 WHERE transaction_id IN (paid.id, other.id) AND receipt IS NULL)""",

@@ -177,7 +177,7 @@ class _Bridge:
         return tuple(missing), sum(row.ended_at is None for row in differences)
 
     def add_given_back(self, given_back: Sequence[_GivenBack]) -> int:
-        """Payers' payments that were given back on the day, after their own was closed. Returns their cents."""
+        """What counts nowhere since the day, after its own was closed. Returns its cents."""
         late_cents = 0
         for reversal in given_back:
             if reversal.closed_day is not None:
@@ -233,7 +233,7 @@ def _payments(
 
 
 class _GivenBack(NamedTuple):
-    """A payer's payment whose money counted as that of our collection from a day on.
+    """A payment whose money counted nowhere, or as that of our collection `counted_id`, from a day on.
 
     `closed_day` is its own day, if that was closed with it before; else None.
     """
@@ -245,20 +245,26 @@ class _GivenBack(NamedTuple):
 
 
 def _given_back(provider: str, begin: datetime, end: datetime) -> list[_GivenBack]:
-    """The payers' payments that were given back on a day, in the order of their ids."""
-    counted = Transaction.alias("collection")
+    """The payments and corrections whose money counts nowhere since a day, in the order of their ids."""
     rows: Any = (
         Transaction.select(
-            Transaction.id, counted.id, Transaction.amount_cents, Transaction.completed_at, counted.completed_at
+            Transaction.id,
+            Transaction.same_money_as,
+            Transaction.type,
+            Transaction.effect,
+            Transaction.amount_cents,
+            Transaction.completed_at,
+            Transaction.released_at,
         )
-        .join(counted, on=(counted.same_money_as == Transaction.id))
-        .where(is_given_back(), Transaction.provider == provider)
-        .where(counted.id == Transaction.same_money_as, counted.completed_at >= begin, counted.completed_at < end)
-        .where(counted.client_id.in_(Client.select(Client.id)))
+        .where(Transaction.released_at >= begin, Transaction.released_at < end, Transaction.provider == provider)
+        .where(Transaction.client_id.in_(Client.select(Client.id)))
         .order_by(Transaction.id)
         .tuples()
     )
-    found = [(*row[:3], kampala_day(row[3]), row[4]) for row in rows]
+    found = [
+        (name, counted or name, direction_sign(kind, effect) * cents, kampala_day(ended), released)
+        for name, counted, kind, effect, cents, ended, released in rows
+    ]
     days = ClosedDay.select().where(ClosedDay.provider == provider, ClosedDay.day.in_({row[3] for row in found}))
     closed = {row.day: row.closed_at - SETTLES_WITHIN for row in days}
     return [

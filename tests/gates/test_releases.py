@@ -1,0 +1,139 @@
+"""Releases: what a notice or operators used by mistake is held again; a success that never moved counts nowhere.
+
+Each test ends with the invariant check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.gates.test_corrections import CASE, MOVED, correct, taken_back
+from tests.gates.two_records import PAYER, RECEIPT, held, main_of, seen
+from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
+from tests.services.reconciliation.statement_files import mtn_row, reconcile
+from tests.support.books import check_everything
+from tests.support.money import balances, operator, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.models.movements import Movement
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.incoming.messages import PutPaymentCode
+from ussd_server.services.movements.messages import AssignMovement, EndMovement, UnmovedPayment
+from ussd_server.services.reports.messages import GetDailyReport
+from ussd_server.services.transactions.messages import CreateRefund
+from ussd_server.status import ServiceError
+
+pytestmark = pytest.mark.both_databases
+
+
+@pytest.fixture(autouse=True)
+def books(services: Services) -> Iterator[None]:
+    yield
+    assert check_everything() == []
+
+
+def release(world: World, movement_id: str) -> None:
+    world.services.releases.release(EndMovement(movement_id, CASE, BY, SECOND), operator())
+
+
+def booked(world: World) -> tuple[str, str]:
+    """A payer's payment: the ids of its movement and its transaction."""
+    told = world.notify(RECEIPT, PAYER)
+    movement = Movement.get(Movement.transaction_id == told.transaction_id)
+    return movement.id, told.transaction_id or ""
+
+
+def test_a_payment_booked_for_the_wrong_code_is_released_and_booked_anew_once(world: World) -> None:
+    context = operator_context(world.client.id)
+    world.services.payment_codes.put(PutPaymentCode("SCH7", "Meals", single_use=True), context)
+    before = main_of(world.client.id)
+    movement_id, first = booked(world)
+    release(world, movement_id)
+    assert main_of(world.client.id) == before
+    assert (seen(world, first).status, [each.movement_id for each in held(world)]) == ("reversed", [movement_id])
+    assert world.notify(RECEIPT, PAYER).status == "held", "a repeated notice does not book it again by itself"
+    world.services.movement_uses.assign(AssignMovement(movement_id, "SCH7", BY, SECOND), operator())
+    second = Transaction.get_by_id(Movement.get_by_id(movement_id).transaction_id)
+    assert (second.reference, second.client_id) == (f"in/{RECEIPT}/2", world.client.id)
+    assert main_of(world.client.id) - before == CENTS
+    release(world, movement_id)
+    told = world.till.pay("SCH7", SHILLINGS, "R9", number="+256772999999")
+    assert told.status == "booked", "the code's one payment was none"
+
+
+def test_a_payment_with_refunds_and_a_movement_without_a_use_are_not_released(world: World) -> None:
+    movement_id, first = booked(world)
+    context = operator_context(world.client.id)
+    world.services.refunds.create(CreateRefund(first, "back", CENTS // 2), context)
+    with pytest.raises(ServiceError, match="Refunds or corrections of it stand"):
+        release(world, movement_id)
+    world.till.pay("no code", SHILLINGS, "R2", number="+256772999998")
+    (movement,) = held(world)
+    with pytest.raises(ServiceError, match="no use"):
+        release(world, movement.movement_id)
+
+
+def test_what_was_spent_before_a_release_is_a_shortfall(world: World) -> None:
+    movement_id, _ = booked(world)
+    services, client_id = world.services, world.client.id
+    spent = balances(client_id)["main"][0] // 100
+    context = operator_context(client_id)
+    services.transactions.create(request("disbursement", shillings=spent, reference="spent"), context)
+    work(services, world.clock, 2)
+    release(world, movement_id)
+    assert (balances(client_id)["main"], balances(client_id)["shortfall"]) == ((0, 0), (-CENTS, 0))
+
+
+def test_what_was_returned_or_our_own_is_held_again(world: World) -> None:
+    world.till.pay("no code", SHILLINGS, RECEIPT)
+    (movement,) = held(world)
+    uses = world.services.movement_uses
+    for end in (uses.mark_returned, uses.take_as_own):
+        end(EndMovement(movement.movement_id, CASE, BY, SECOND), operator())
+        release(world, movement.movement_id)
+        assert [each.held_because for each in held(world)] == [f"Operators released it: {CASE}"]
+    history = world.services.movements.show(movement.movement_id, operator()).history
+    assert [use.kind for use in history] == ["returned", "release", "own", "release"]
+
+
+def test_a_correction_is_released_unless_it_made_a_collection_reversed(world: World, ours: Enquired) -> None:
+    before = main_of(world.client.id)
+    world.till.pay("no code", MOVED // 100, RECEIPT)
+    (movement,) = held(world)
+    made = correct(world, movement)
+    release(world, movement.movement_id)
+    assert main_of(world.client.id) == before
+    assert correct(world, movement).reference == f"{made.reference}/2"
+    sold = Enquired(world, "sold", PAYER, "S1")
+    sold.prepare()
+    sold.report()
+    back = taken_back(world, sold)
+    correct(world, back)
+    with pytest.raises(ServiceError, match="which stays so"):
+        release(world, back.movement_id)
+
+
+def test_a_success_that_no_statement_has_is_reversed_and_counts_nowhere(world: World, ours: Enquired) -> None:
+    services, clock = world.services, world.clock
+    before = main_of(world.client.id)
+    rows = [Enquired(world, name, f"+25677200001{number}", name) for number, name in enumerate(("A1", "A2"))]
+    for way in (rows[0], ours, rows[1]):
+        clock.advance(600)
+        if way is not ours:
+            way.prepare()
+        way.report()
+    request_ = UnmovedPayment(ours.transaction_id, CASE, BY, SECOND)
+    with pytest.raises(ServiceError, match="No statement"):
+        services.releases.end_unmoved(request_, operator())
+    reconcile(services, [mtn_row(rows[0].row), mtn_row(rows[1].row)])
+    ended = services.releases.end_unmoved(request_, operator())
+    assert (ended.status, main_of(world.client.id) - before) == ("reversed", 2 * CENTS)
+    assert "out of the books" in seen(world, ours.transaction_id).explanation
+    report = services.daily_reports.get(GetDailyReport(), operator_context(world.client.id))
+    assert sum(row.amount_cents for row in report.rows if row.status == "succeeded" and row.type == "collection") == (
+        2 * CENTS
+    )
+    told = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=PAYER)
+    assert (told.status, ours.row.is_in_review) == ("held", True), "it came after all"

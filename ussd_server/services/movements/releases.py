@@ -1,0 +1,128 @@
+"""Releases: a use of a movement that two operators take back, and a success of ours that never moved."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ussd_server.context import RequestContext
+from ussd_server.database.tables import find_row, lock_row
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.models.movements import Movement
+from ussd_server.models.statements import StatementDifference
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.accounts.ledger import lacking_cents
+from ussd_server.services.gates.given_back import RELEASED, is_to_us, outside_of, take_back
+from ussd_server.services.gates.messages import UseKind
+from ussd_server.services.gates.receipts import money_of
+from ussd_server.services.gates.uses import use
+from ussd_server.services.incoming import booking
+from ussd_server.services.movements.messages import EndMovement, MovementView, UnmovedPayment
+from ussd_server.services.movements.movements import find_movement, refusal, sign_last_use, view_of_movement
+from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.reconciliation.imports import lock_imports
+from ussd_server.services.reconciliation.messages import EndDifference, Verdict
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.transactions.bookings import audit_payment
+from ussd_server.services.transactions.history import views_of
+from ussd_server.services.transactions.messages import (
+    Origin,
+    Source,
+    TransactionStatus,
+    TransactionType,
+    TransactionView,
+)
+from ussd_server.services.transactions.refunds import left_of
+from ussd_server.services.transactions.transactions import find_any
+
+_OURS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
+
+
+class ReleaseService:
+    """Takes uses back, for operators only."""
+
+    def __init__(self, runtime: Runtime, differences: DifferenceService) -> None:
+        self._clock, self._vault, self._differences = runtime.clock, runtime.vault, differences
+
+    def release(self, request: EndMovement, context: RequestContext) -> MovementView:
+        """Take back the use of a movement that a notice or operators made: it is held again, and its payment reversed.
+
+        NOT_FOUND, and INVALID_REQUEST for a movement without a use, for one that a payment of ours uses, while refunds
+        or corrections of its payment stand, and unless two different people are named with a reason.
+        """
+        context.require_operator()
+        decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
+        reason, now = request.reason.strip(), self._clock.now()
+        with unit_of_work():
+            unlocked = find_movement(request.movement_id)
+            row = None if unlocked.transaction_id is None else lock_row(Transaction, unlocked.transaction_id)
+            if unlocked.receipt is not None:
+                money_of(unlocked.account, unlocked.direction, unlocked.receipt)
+            movement = find_movement(request.movement_id, locked=True)
+            if movement.use_kind is None or movement.transaction_id != unlocked.transaction_id:
+                raise refusal("The movement has no use that can be taken back")
+            if row is not None:
+                _require_releasable(row)
+            use(movement, UseKind.RELEASE, now, movement.transaction_id, decided_by, reason)
+            sign_last_use(self._vault, movement.id)
+            movement.held_because = f"{RELEASED}{reason}"
+            movement.save()
+            if row is not None:
+                _take_back(row, now, f"Operators released its money: {reason}")
+            client_id = None if row is None else row.client_id
+            booking.write_movement_event("movement.released", movement, context, reason, client_id, decided_by)
+        return view_of_movement(movement)
+
+    def end_unmoved(self, request: UnmovedPayment, context: RequestContext) -> TransactionView:
+        """Reverse a success of ours that never moved, as two operators say: it counts nowhere from now on.
+
+        TRANSACTION_NOT_FOUND, and INVALID_REQUEST for what is no payment of ours at a provider that succeeded, without
+        a statement that covers it and lacks it, while refunds of it stand, and unless two different people are named
+        with a reason.
+        """
+        context.require_operator()
+        decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
+        reason, now = request.reason.strip(), self._clock.now()
+        with unit_of_work():
+            lock_imports()
+            row = find_any(find_any(request.transaction_id).id, locked=True)
+            lacking = StatementDifference.select().where(
+                StatementDifference.transaction_id == row.id, StatementDifference.verdict == Verdict.NOT_THEIRS
+            )
+            if row.type not in _OURS or row.origin == Origin.PAYER or row.status != TransactionStatus.SUCCEEDED:
+                raise refusal("Only a payment of ours that succeeded can be said to have never moved")
+            if not (differences := list(lacking)):
+                raise refusal("No statement that covers it lacks it")
+            _require_whole(row)
+            movement = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
+            if movement is not None:
+                use(movement, UseKind.RELEASE, now, row.id, decided_by, reason)
+                sign_last_use(self._vault, movement.id)
+            _take_back(row, now, f"It never moved: {reason}")
+            for each in differences:
+                if each.ended_at is None:
+                    self._differences.end(EndDifference(each.id, reason, request.by), context)
+            audit_payment(row, "transaction.unmoved", context, now, reason, decided_by)
+        return views_of([row])[0]
+
+
+def _take_back(row: Transaction, now: datetime, note: str) -> None:
+    lacking = 0
+    if is_to_us(row):
+        lacking = lacking_cents(row.client_id, row.account, outside_of(row), row.amount_cents - row.fee_cents)
+    take_back(row, Source.OPERATOR, now, note, lacking)
+
+
+def _require_releasable(row: Transaction) -> None:
+    if row.origin != Origin.PAYER and row.type != TransactionType.CORRECTION:
+        raise refusal(f"Transaction {row.id} is a payment of ours; `movements unmoved` says that it never moved")
+    _require_whole(row)
+
+
+def _require_whole(row: Transaction) -> None:
+    """INVALID_REQUEST while refunds or corrections of a payment stand, or where it made its collection reversed."""
+    stand = Transaction.select().where(Transaction.corrects == row.id, Transaction.status != TransactionStatus.REVERSED)
+    if row.status != TransactionStatus.SUCCEEDED or left_of(row) != row.amount_cents or stand.exists():
+        raise refusal("Refunds or corrections of it stand")
+    if row.refund_of is not None and find_row(Transaction, row.refund_of).status == TransactionStatus.REVERSED:
+        raise refusal(f"It made transaction {row.refund_of} reversed, which stays so; correct the account instead")
