@@ -349,7 +349,7 @@ export interface LedgerEntry {
   /** The account: `main`, a phone number, or one of ours, such as `provider:mtn`. */
   account: string;
   /** Shillings: positive for what the account received, negative for what it gave. */
-  amount: number;
+  amount: Amount;
   /** `amount`, `fee`, or `shortfall` for what was lacking; with `_reserved` or `_released` where money was only set aside or freed. */
   purpose: Purpose;
 }
@@ -656,7 +656,7 @@ export interface ReportRow {
   /** How many payments. */
   count: number;
   /** The sum of their amounts; of corrections, what they added less what they took. */
-  amount: number;
+  amount: Amount;
   /** The fees that were charged for them; nothing for failed ones. */
   fees: Amount;
   /** The median time from creation to the final status. */
@@ -664,7 +664,7 @@ export interface ReportRow {
   /** How many payments of earlier days count no more since this day. */
   given_back_count: number;
   /** The sum of their amounts, which was taken back. */
-  given_back_amount: number;
+  given_back_amount: Amount;
   /** The sum of their fees, which was given back. */
   given_back_fees: Amount;
 }

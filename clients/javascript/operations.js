@@ -3,7 +3,7 @@
 import { Transport } from "./transport.js";
 
 /** The fields that are amounts. */
-export const MONEY = new Set(["amount", "available", "balance", "closing_balance", "credit", "current", "daily_limit", "daily_remaining", "debit", "fee", "fees", "given_back_fees", "max_amount", "min_amount", "opening_balance", "refunded_amount", "reserved", "total_amount", "total_fee"]);
+export const MONEY = new Set(["amount", "available", "balance", "closing_balance", "credit", "current", "daily_limit", "daily_remaining", "debit", "fee", "fees", "given_back_amount", "given_back_fees", "max_amount", "min_amount", "opening_balance", "refunded_amount", "reserved", "total_amount", "total_fee"]);
 /** The fields that a client fills as it likes. */
 export const OPAQUE = new Set(["draft", "metadata", "published"]);
 

@@ -107,7 +107,7 @@ def _fields(document: _Json) -> Iterator[tuple[str, _Json]]:
 
 def is_money(schema: _Json) -> bool:
     """Whether a field is an amount of shillings in a reply: numbers that can have decimals, with the usual example."""
-    return "number" in _types(schema) and 5000 in schema.get("examples", [])
+    return "number" in _types(schema) and not {5000, -5000}.isdisjoint(schema.get("examples", []))
 
 
 def _types(schema: _Json) -> list[str]:

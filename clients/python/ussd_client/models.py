@@ -22,6 +22,7 @@ MONEY = frozenset(
         "debit",
         "fee",
         "fees",
+        "given_back_amount",
         "given_back_fees",
         "max_amount",
         "min_amount",
@@ -355,7 +356,7 @@ class HistoryEntry(TypedDict):
 
 class LedgerEntry(TypedDict):
     account: str
-    amount: int | Decimal
+    amount: Amount
     purpose: Purpose
 
 
@@ -562,11 +563,11 @@ class ReportRow(TypedDict):
     provider: Provider | None
     status: str
     count: int
-    amount: int | Decimal
+    amount: Amount
     fees: Amount
     median_seconds: int | Decimal
     given_back_count: int
-    given_back_amount: int | Decimal
+    given_back_amount: Amount
     given_back_fees: Amount
 
 
