@@ -166,7 +166,7 @@ class UssdSession(Table):
 
 
 class ShownOutcome(Table):
-    """A payment whose outcome was shown when its subscriber dialled again. `session_id` is the session that paid."""
+    """A payment whose outcome was shown to its subscriber. `session_id` is the session that paid or that showed it."""
 
     transaction_id = IdField(primary_key=True)
     session_id = IdField()

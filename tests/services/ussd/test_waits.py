@@ -21,7 +21,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.transactions import transactions
-from ussd_server.services.ussd.messages import EnterText
+from ussd_server.services.ussd.messages import EndReason, EnterText, SessionStatus
 from ussd_server.threads import Turns
 
 PAID, LATER = "Paid. Thank you.", "We will send you a message."
@@ -92,6 +92,21 @@ def test_a_step_that_waits_keeps_its_session_until_it_is_done(services: Services
     work(services, clock, 8)
     assert last.result(15) == f"END {PAID}"
     assert UssdSession.get().working_token is None
+
+
+def test_a_redial_while_a_step_waits_tells_the_outcome_once(services: Services, clock: MovableClock) -> None:
+    shop = Shop(services, waiting())
+    for text in ("", "1", "1*5000"):
+        step_of(shop, text)
+    last = beside(lambda: step_of(shop, "1*5000*1"))
+    eventually(lambda: Transaction.select().exists())
+    session = UssdSession.get()
+    assert services.api_sessions._sessions.endings.end(session, SessionStatus.ENDED_BY_USER, EndReason.HUNG_UP)
+    redial = beside(lambda: step_of(shop, session_id="b"))
+    work(services, clock, 10)
+    assert "processed" in last.result(15), "the subscriber has hung up"
+    assert "UGX 5,000" in redial.result(15)
+    assert "Welcome" in step_of(shop, session_id="c"), "the outcome is not told again"
 
 
 def test_beyond_the_permits_a_menu_goes_on_at_once(

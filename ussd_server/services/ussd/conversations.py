@@ -66,7 +66,8 @@ class Conversations:
         row = self._new_row(dial)
         turn = self._resumed(row, dial) or self._started(row, dial)
         if turn.action is None:
-            return row if self._sessions.insert_answered(row, turn, dial.input) else None
+            is_written = self._sessions.insert_answered(row, turn, dial.input)
+            return self._told(row, dial.input) if is_written else None
         row.node, row.language = turn.state.node, turn.state.language
         if not self._sessions.insert_claimed(row):
             return None
@@ -103,6 +104,7 @@ class Conversations:
         payment = _payment_of(last)
         if payment is not None:
             outcome = OUTCOME_WORDS.get(TransactionStatus(payment.status), "pending")
+            dial.input.effects.told_id = payment.id if outcome != "pending" else None
             return self._announced(row, dial, last.language, outcome, payment.amount_cents, payment.type)
         # A session that ended with its last screen has no state.
         if dial.entries or not last.state or not _is_resumable(last):
@@ -198,9 +200,14 @@ class Conversations:
         finally:
             if not is_written and not effects.is_unsure:
                 self._sessions.release(row.id, token, effects.transaction_id)
-        if is_written and effects.told_id is not None:
-            mark_shown(effects.told_id, row.id, row.last_seen_at)
-        return row if is_written else None
+        return self._told(row, step_input) if is_written else None
+
+    @staticmethod
+    def _told(row: UssdSession, step_input: StepInput) -> UssdSession:
+        """Note the payment whose outcome the screen of a written step tells; return its session."""
+        if step_input.effects.told_id is not None:
+            mark_shown(step_input.effects.told_id, row.id, row.last_seen_at)
+        return row
 
     def _facts(self, row: UssdSession, menu_version: int | None = None) -> SessionFacts:
         """The facts of a session that begins, with the PIN's where its menu asks for it."""
@@ -254,7 +261,7 @@ def _is_resumable(row: UssdSession) -> bool:
 def _payment_of(row: UssdSession) -> Transaction | None:
     """The last payment that a session created, also one whose id the session row does not have."""
     payment: Transaction | None = (
-        Transaction.select(Transaction.status, Transaction.type, Transaction.amount_cents)
+        Transaction.select(Transaction.id, Transaction.status, Transaction.type, Transaction.amount_cents)
         .where(Transaction.session_id == row.id, Transaction.confirmation.is_null(False))
         .order_by(Transaction.id.desc())
         .first()

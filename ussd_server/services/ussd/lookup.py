@@ -270,6 +270,6 @@ def find_waiting(row: UssdSession, now: datetime) -> WaitingOutcome | None:
 
 
 def mark_shown(transaction_id: str, session_id: str, now: datetime) -> bool:
-    """Note that the outcome of a payment of a session is shown. False when it was shown before."""
+    """Note that the outcome of a payment is shown, by a session or for it. False when it was shown before."""
     row = {"transaction_id": transaction_id, "session_id": session_id, "shown_at": now}
     return bool(ShownOutcome.insert(row).on_conflict_ignore().as_rowcount().execute())

@@ -91,7 +91,7 @@ class StepWrite:
 class StepEffects:
     """What the actions of a step did. `is_unsure` while it is unknown whether a payment was created.
 
-    `told_id` is a payment whose outcome the menu has waited for, so that the screen tells it.
+    `told_id` is a payment whose outcome the screen tells.
     """
 
     transaction_id: str | None = None
