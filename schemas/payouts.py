@@ -18,6 +18,12 @@ _FIELDS = {
     "reference": {"type": "string", "description": "The row's name, unique within the payout: 1 to 64 characters."},
     "description": {"type": "string", "description": "What the payee reads, at most 200 characters."},
     "name": {"type": "string", "description": "The payee's name, compared with the registered one."},
+    "metadata": {
+        "type": "object",
+        "description": "Texts of the client's own, kept with the row and its transaction.",
+        "maxProperties": 10,
+        "additionalProperties": {"type": "string", "maxLength": 100},
+    },
 }
 _STATUSES = ("draft", "approved", "running", "completed", "cancelled")
 _STATES = ("ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled")
@@ -59,7 +65,7 @@ class PayoutItems(fields.Field[tuple[dict[str, Any], ...]]):
 class CreatePayoutBody(fields.Body):
     """Many disbursements under one reference."""
 
-    # Each row with its five fields, and what is beside the rows.
+    # Each row with its fields, and what is beside the rows.
     most_values = 32_000
     takes_files = ("text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
 
@@ -85,8 +91,11 @@ class ApprovePayoutBody(fields.Body):
     class Meta(fields.Body.Meta):
         include = fields.fields_of(ApprovePayout)
 
+    round = fields.Whole(
+        "The round that is approved. Default: 1; a later one must be named.", lowest=1, highest=1_000_000
+    )
     total_fee_cents = fields.FeeSum(
-        "The fees of the ready rows, in shillings. They hold until the payout is sent: others make it a draft again.",
+        "The fees of the round's rows, in shillings. They hold until the payout is sent: others make it a draft again.",
         data_key="total_fee",
     )
 
@@ -117,13 +126,15 @@ class ListPayoutItemsQuery(fields.Query):
     cursor = fields.PAGE_CURSOR
 
 
-class CopyPayoutBody(fields.Body):
-    """The name and the date of a copy, and which rows it has."""
+class RetryPayoutBody(fields.Body):
+    """Which rows the next round has, and its date."""
 
-    reference = fields.Reference(
-        "The client's own name for the payout. The same content again is the same payout.", required=True
+    most_values = _MOST_ITEMS + 10
+
+    rows = fields.ListOf(
+        "The rows by their references. Default: every row that may be paid again.",
+        fields.Reference("The row's own name in the payout."),
+        most=_MOST_ITEMS,
+        allow_none=True,
     )
     send_at = _send_at(allow_none=True)
-    # Marshmallow's own schemas have an attribute `only`.
-    only_state = fields.ChoiceOf("`failed`: the rows that failed. Default: all rows.", ("failed",), data_key="only")
-    again = fields.Flag("True to pay rows again that were paid already. Without it, a copy with such rows is refused.")

@@ -12,10 +12,24 @@ export interface Approval {
   note: string | null;
 }
 export interface ApprovePayoutBody {
-  /** The fees of the ready rows, in shillings. They hold until the payout is sent: others make it a draft again. */
+  /** The round that is approved. Default: 1; a later one must be named. */
+  round?: number;
+  /** The fees of the round's rows, in shillings. They hold until the payout is sent: others make it a draft again. */
   total_fee?: Amount | number | bigint;
   /** A note, kept with the payout and in the audit trail, and mailed. */
   note?: string | null;
+}
+export interface Attempt {
+  /** 1 for the first attempt. */
+  number: number;
+  /** Its transaction. */
+  transaction_id: string;
+  /** The status of the transaction. */
+  status: TransactionStatus;
+  /** Why it failed; null for others. */
+  failure: Failure | null;
+  /** When it was made. */
+  at: string;
 }
 export interface Balance {
   /** `main`, or the phone number of a subscriber for whom the client keeps an account here. */
@@ -94,16 +108,6 @@ export interface Code {
 export interface CodeItems {
   /** The entries of this page. */
   items: Array<Code>;
-}
-export interface CopyPayoutBody {
-  /** The client's own name for the payout. The same content again is the same payout. */
-  reference: string;
-  /** Nothing is sent before this time, at most a year ahead. Default: once it is approved. */
-  send_at?: string | null;
-  /** `failed`: the rows that failed. Default: all rows. */
-  only?: "failed";
-  /** True to pay rows again that were paid already. Without it, a copy with such rows is refused. */
-  again?: boolean;
 }
 export interface CreateMessageBody {
   /** `+256` and nine digits. */
@@ -489,6 +493,8 @@ export interface Payout {
   withdrawal_reason: string | null;
   /** What the canceller wrote. */
   cancel_note: string | null;
+  /** The last round. Status, approvals and times are its own; counts are of all rows. */
+  round: Round;
   /** Counts and sums of the rows by their state; a state without rows is left out. */
   states?: { [name: string]: StateSum };
 }
@@ -513,7 +519,7 @@ export interface PayoutItem {
   state: PayoutItemState;
   /** What is wrong with the row, in sentences. */
   problems: Array<string>;
-  /** The disbursement that the row became; null before the approval. */
+  /** The disbursement of its last attempt; null before the row was sent. */
   transaction_id: string | null;
   /** Why the row failed; null unless its state is `failed`. */
   failure: Failure | null;
@@ -525,6 +531,12 @@ export interface PayoutItem {
   warning: string | null;
   /** Further columns of the file, at most ten, by their headings; null for none. */
   metadata: { [name: string]: string } | null;
+  /** The last round that it is in. */
+  round: number;
+  /** Every attempt to pay it, in their order. */
+  attempts: Array<Attempt>;
+  /** From when a failed row may be retried: its provider may take the failure back until then. Null while nobody knows, and where it may be retried already or never. */
+  retry_at: string | null;
 }
 export interface PayoutItemPage {
   /** The entries of this page. */
@@ -669,6 +681,12 @@ export interface ReportRow {
   given_back_fees: Amount;
 }
 export type Retry = "no" | "new_attempt" | "after_user_action" | "wait";
+export interface RetryPayoutBody {
+  /** The rows by their references. Default: every row that may be paid again. */
+  rows?: Array<string> | null;
+  /** Nothing is sent before this time, at most a year ahead. Default: once it is approved. */
+  send_at?: string | null;
+}
 export interface RollBackBody {
   /** A published version, counted from 1. */
   version: number;
@@ -682,6 +700,16 @@ export interface RotatedSecret {
   secret: string;
   /** When the previous secret expires. */
   previous_secret_expires_at: string | null;
+}
+export interface Round {
+  /** 1 for the first round; each retry begins the next. */
+  number: number;
+  /** How many rows it has. */
+  item_count: number;
+  /** What its rows add up to, in shillings. */
+  total_amount: Amount;
+  /** Their fees, in shillings. */
+  total_fee: Amount;
 }
 export interface SearchHit {
   /** What was found. */
@@ -1083,11 +1111,11 @@ export class Operations {
   /** Iterate over all pages of `listPayouts`. */
   iteratePayouts(query?: { status?: PayoutStatus; reference?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Payout, void>;
   /**
-   * Make a draft of the rows of another payout; each row is validated again.
+   * Open the next round of a payout: a draft of rows that failed, or were cancelled unsent.
    *
    * Permission: `payouts:write`.
    */
-  copyPayout(payoutId: string, body: CopyPayoutBody): Promise<Payout>;
+  retryPayout(payoutId: string, body?: RetryPayoutBody): Promise<Payout>;
   /**
    * One payout, with counts and sums of its rows by state.
    *

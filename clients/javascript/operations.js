@@ -73,8 +73,8 @@ export class Operations extends Transport {
     return this._pages((cursor) => this.listPayouts({ ...query, cursor }));
   }
 
-  copyPayout(payoutId, body) {
-    return this._call("POST", "/api/payouts/{}/copy", [payoutId], { body });
+  retryPayout(payoutId, body) {
+    return this._call("POST", "/api/payouts/{}/retry", [payoutId], { body });
   }
 
   getPayout(payoutId) {

@@ -195,10 +195,6 @@ def play_payouts(player: Player) -> None:
     player.data("GET", path)
     player.data("GET", f"{path}/items")
     player.data("GET", "/api/payouts?limit=1")
-    player.data("POST", f"{path}/copy", {"reference": "wages-51", "again": True})
-    player.data("POST", f"{path}/copy", {"reference": "wages-51", "again": True})
-    player.manage("POST", f"/payouts/{draft['payout_id']}/copy", {"reference": "wages-52", "again": True})
-    player.manage("POST", f"/payouts/{draft['payout_id']}/copy", {"reference": "wages-52", "again": True})
     made = player.data("POST", "/api/payouts", wages | {"reference": "wages-48"})
     player.data("POST", "/api/payouts", wages | {"reference": "wages-48"})
     player.data("POST", f"/api/payouts/{made['payout_id']}/cancel", {})
@@ -213,6 +209,27 @@ def play_payouts(player: Player) -> None:
     player.token = own_token
     waiting = player.data("POST", "/api/payouts", {"reference": "wages-50", "items": rows[:1]})
     player.manage("POST", f"/payouts/{waiting['payout_id']}/cancel", {})
+    failing = [{"phone_number": "+256770000001", "amount": 2500, "reference": "E-18"}]
+    first, second = (_played_failure(player, f"wages-{number}", failing, login) for number in (51, 52))
+    for _ in range(2):
+        player.data("POST", f"/api/payouts/{first}/retry", {"rows": ["E-18"]})
+        player.manage("POST", f"/payouts/{second}/retry", {})
+
+
+def _played_failure(player: Player, reference: str, rows: list[dict[str, Any]], login: dict[str, str]) -> str:
+    """A completed payout whose only row has failed for certain; return its id."""
+    made: str = player.data("POST", "/api/payouts", {"reference": reference, "items": rows})["payout_id"]
+    own_token = player.token
+    player.token = player.send("POST", "/api/clients/login", login)["data"]["access_token"]
+    player.manage("POST", f"/payouts/{made}/approve", {})
+    player.token = own_token
+    player.until(lambda: _has_failed(player, f"/api/payouts/{made}"))
+    return made
+
+
+def _has_failed(player: Player, path: str) -> bool:
+    (row,) = player.look(f"{path}/items")["data"]["items"]
+    return row["state"] == "failed" and row["retry_at"] is None
 
 
 def _names_are_compared(player: Player, path: str) -> bool:

@@ -32,7 +32,7 @@ def test_nothing_is_booked_beside_the_gate() -> None:
     assert {path.name for path, _ in calls_of("use_for")} == {"outcomes.py"}
     assert {path.name for path, _ in calls_of("booking")} == {"booking.py"}
     assert {path.name for path, _ in calls_of("recovering")} == {"recovery.py", "settlements.py"}
-    assert {path.name for path, _ in calls_of("find_or_make")} == {"notices.py", "uses.py"}
+    assert {path.name for path, _ in calls_of("find_or_make")} == {"notices.py", "outcomes.py", "uses.py"}
 
 
 def reporters(world: World, first: WayIn, second: WayIn, numbers: tuple[str, str]) -> list[Way]:

@@ -10,11 +10,11 @@ import flask
 from schemas.payouts import (
     ApprovePayoutBody,
     CancelPayoutBody,
-    CopyPayoutBody,
     CreatePayoutBody,
     CreatePayoutQuery,
     ListPayoutItemsQuery,
     ListPayoutsQuery,
+    RetryPayoutBody,
 )
 from ussd_server.api.endpoints import (
     ApiBlueprint,
@@ -83,16 +83,19 @@ def create_payout(request: messages.CreatePayout, context: RequestContext) -> En
 
 @_endpoint(
     "POST",
-    "/<payout_id>/copy",
+    "/<payout_id>/retry",
     needs="payouts:write",
-    takes=CopyPayoutBody,
-    refuses=(Code.IDEMPOTENCY_KEY_REUSED, Code.NOT_FOUND),
+    takes=RetryPayoutBody,
+    refuses=(Code.NOT_FOUND,),
     status=201,
-    message="Payout created",
+    message="Round opened",
 )
-def copy_payout(request: messages.CopyPayout, context: RequestContext) -> EndpointReply[messages.PayoutView]:
-    """Make a draft of the rows of another payout; each row is validated again."""
-    return _reply(services().payouts.copy(request, context), flask.request.path.rsplit("/", 2)[0])
+def retry_payout(request: messages.RetryPayout, context: RequestContext) -> EndpointReply[messages.PayoutView]:
+    """Open the next round of a payout: a draft of rows that failed, or were cancelled unsent."""
+    made = services().payouts.retry(request, context)
+    return created(
+        made.payout, flask.request.path.rsplit("/", 1)[0], replayed=made.replayed, again="Round already open"
+    )
 
 
 @_endpoint("GET", "", needs="payouts:read", query=ListPayoutsQuery, message="Payouts")

@@ -67,6 +67,7 @@ _SENTENCES = marked(
         "payout.cancelled": "cancelled a payout",
         "payout.created": "created a payout",
         "payout.replaced": "replaced a payout",
+        "payout.retried": "opened the next round of a payout",
         "proposal.confirmed": "confirmed a proposal",
         "proposal.made": "made a proposal",
         "proposal.withdrawn": "withdrew a proposal",

@@ -15,7 +15,8 @@ class Account(Table):
     `kind` is `main`, `subscriber` (named by its phone number), `provider` (money that a provider holds for the client),
     `fees`, `deposits` (where an operator's deposits come from), `bank` (what was settled to the client's bank) or
     `shortfall` (money that left although its reservation had been released). Only the last, `provider` and `deposits`
-    may go below zero. The sum over all accounts is zero.
+    may go below zero. The sum over all accounts is zero. `held_cents` is the part of `reserved_cents` that payouts hold
+    for rows that wait to be sent; the rest are holds of transactions.
     """
 
     id = IdField(primary_key=True)
@@ -25,6 +26,7 @@ class Account(Table):
     currency = TextField()
     balance_cents = CentsField()
     reserved_cents = CentsField()
+    held_cents = CentsField()
     created_at = MomentField()
 
     class Meta:

@@ -10,6 +10,7 @@ from ussd_server.database.tables import CentsField, IdField, JsonField, MomentFi
 class Payout(Table):
     """Many disbursements that one caller requests and another approves.
 
+    `request_id` is that of the call that made it, `approval_request_id` of the one that approved it last.
     `created_by` and `approved_by` are ids of API keys or users, or made of the names of operators; `operator` is the
     name of an operator who made it. `people` are those behind the maker when it was made.
     The totals are those of the ready rows. `due_at` is when the worker must act again: look up names of a draft, or
@@ -18,13 +19,15 @@ class Payout(Table):
     draft of the same reference that took the place of this one; a reference belongs to one payout that was not
     replaced. `send_at` is the time before which nothing is sent; null for at once. `reserved_at` is when its money was
     reserved, `needs_money_at` when it was due and its money was missing, `key_id` the API key that approved it last.
-    `counted_key_id` is the key for whose daily limit its rows count: of those that approved it, the one with the lowest
-    limit, `key_limit_cents`. `approved_fee_cents` are the fees that an approver named; other fees make it a draft
-    again. `withdrawn_at` is when its approval was withdrawn last, `withdrawal_reason` why, in words. `revoked_at` is
-    when the key that made the draft was revoked: it is cancelled, and its reference is free. `reservation_number`
-    counts the reservations: after a withdrawn one, rows become transactions with other references. `cancel_note` is
-    what the canceller wrote. `copied_from` is the first payout of those that pay the same rows, of which only one may
-    pay each.
+    `held_cents` is the money that is held for its waiting rows; the database reserves it on the client's main account.
+    `counted_key_id` is the key for whose daily limit the reservation counts: of those that approved it, the one with
+    the lowest limit, `key_limit_cents`. `approved_fee_cents` are the fees that an approver named; other fees make it a
+    draft again. `withdrawn_at` is when its approval was withdrawn last, `withdrawal_reason` why, in words. `revoked_at`
+    is when the key that made the draft was revoked: it is cancelled, and its reference is free. `cancel_note` is what
+    the canceller wrote.
+    A retry opens the next `round`: some of the rows are a draft again, made by `round_by` and the people behind it.
+    Status, approval, reservation and times are those of the last round; `round_count` and the sums beside it are those
+    of its rows.
     """
 
     id = fixed(IdField(primary_key=True))
@@ -41,6 +44,7 @@ class Payout(Table):
     created_by = fixed(IdField())
     approved_by = IdField(null=True)
     request_id = TextField(null=True)
+    approval_request_id = TextField(null=True)
     created_at = fixed(MomentField())
     updated_at = MomentField()
     approved_at = MomentField(null=True)
@@ -50,16 +54,15 @@ class Payout(Table):
     leased_until = MomentField(null=True)
     lease_token = TextField(null=True)
     people = fixed(PeopleField())
-    items_digest = fixed(TextField())
+    items_digest = TextField()
     draft_digest = TextField(null=True)
     approval_digest = TextField(null=True)
     replaced_by = IdField(null=True)
-    send_at = fixed(MomentField(null=True))
+    send_at = MomentField(null=True)
     reserved_at = MomentField(null=True)
     needs_money_at = MomentField(null=True)
     key_id = IdField(null=True)
     traceparent = TextField(null=True)
-    reservation_number = IntegerField(default=1)
     approved_fee_cents = CentsField(null=True)
     withdrawn_at = MomentField(null=True)
     withdrawal_reason = TextField(null=True)
@@ -67,8 +70,14 @@ class Payout(Table):
     cancel_note = TextField(null=True)
     key_limit_cents = CentsField(null=True)
     operator = TextField(null=True)
-    copied_from = IdField(null=True)
     counted_key_id = IdField(null=True)
+    held_cents = CentsField(default=0)
+    round = IntegerField(default=1)
+    round_by = IdField()
+    round_people = PeopleField()
+    round_count = IntegerField()
+    round_amount_cents = CentsField()
+    round_fee_cents = CentsField()
 
     class Meta:
         only_save_dirty = True
@@ -78,12 +87,13 @@ class Approval(Table):
     """One approval of a payout. A payout may need several, of different people.
 
     `made_by` is the id of a key or a person, or made of the names of operators, which are in `operators`. `people` are
-    those behind the caller. `total_fee_cents` are the fees that the approver named. `withdrawn_at` is when it stopped
-    counting. `digest` binds it to the validated payout, under a master key.
+    those behind the caller. `total_fee_cents` are the fees that the approver named. It counts for one `round`.
+    `withdrawn_at` is when it stopped counting. `digest` binds it to the validated payout, under a master key.
     """
 
     id = fixed(IdField(primary_key=True))
     payout_id = fixed(IdField())
+    round = fixed(IntegerField(default=1))
     made_by = fixed(IdField())
     people = fixed(PeopleField())
     key_id = fixed(IdField(null=True))
@@ -117,8 +127,12 @@ class ApprovalRules(Table):
 
 
 class PayoutItem(Table):
-    """One row of a payout, as it was validated: ready, or with problems. Approval gives a ready row its transaction.
+    """One row of a payout, as it was validated: ready, or with problems. It is one intent to pay, with attempts.
 
+    `round` is the last round that it is in, `attempt` the number of the attempt that this round makes. It `waits` from
+    the reservation until it is about to be sent: then it gets its transaction. `transaction_id` is that of the last
+    attempt, or of an earlier one that succeeded after all; `PayoutAttempt` has every one. `fee_cents` is the fee that
+    was agreed for the last attempt.
     `line` is the row's number in the file, or its place in the list, from 1. An invalid row keeps what could be read,
     and in `amount_text` what stands where an amount should. `metadata` are further columns of the file, by their
     headings. `registered_name` is the provider's, where it had one.
@@ -140,14 +154,47 @@ class PayoutItem(Table):
     problems = fixed(JsonField(null=True))
     transaction_id = IdField(null=True)
     metadata = JsonField(null=True)
+    round = IntegerField(default=1)
+    attempt = IntegerField(default=1)
+    waits = BooleanField(default=False)
 
     class Meta:
         primary_key = CompositeKey("payout_id", "line")
 
 
-def transaction_reference(payout: str, row: str | None, reservation_number: int) -> str:
-    """The reference of the transaction that a row becomes: a row without problems has one.
+class PayoutAttempt(Table):
+    """One attempt to pay a row: its transaction, and the round that made it."""
 
-    After a reservation that was withdrawn, its transactions have the first references for ever.
+    payout_id = IdField()
+    line = IntegerField()
+    number = IntegerField()
+    round = IntegerField()
+    transaction_id = IdField()
+
+    class Meta:
+        table_name = "payout_attempts"
+        primary_key = CompositeKey("payout_id", "line", "number")
+
+
+class PayoutHold(Table):
+    """One reservation of a payout: its sum, and what of it was released without an attempt.
+
+    `number` counts the reservations. The rest counts for the daily limit of the key, on the day of the reservation.
     """
-    return f"{payout}/{row}" + (f"/approval-{reservation_number}" if reservation_number > 1 else "")
+
+    payout_id = IdField()
+    number = IntegerField()
+    round = IntegerField()
+    key_id = IdField(null=True)
+    day = TextField()
+    reserved_cents = CentsField()
+    released_cents = CentsField(default=0)
+
+    class Meta:
+        table_name = "payout_holds"
+        primary_key = CompositeKey("payout_id", "number")
+
+
+def transaction_reference(payout: str, row: str | None, attempt: int) -> str:
+    """The reference of an attempt's transaction, and its name at the provider: nothing else is in it."""
+    return f"{payout}/{row}" + (f"/{attempt}" if attempt > 1 else "")

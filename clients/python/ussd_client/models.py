@@ -115,8 +115,17 @@ class Approval(TypedDict):
 
 
 class ApprovePayoutBody(TypedDict):
+    round: NotRequired[int]
     total_fee: NotRequired[Amount | str]
     note: NotRequired[str | None]
+
+
+class Attempt(TypedDict):
+    number: int
+    transaction_id: str
+    status: TransactionStatus
+    failure: Failure | None
+    at: str
 
 
 class Balance(TypedDict):
@@ -174,13 +183,6 @@ class Code(TypedDict):
 
 class CodeItems(TypedDict):
     items: list[Code]
-
-
-class CopyPayoutBody(TypedDict):
-    reference: str
-    send_at: NotRequired[str | None]
-    only: NotRequired[Literal["failed"]]
-    again: NotRequired[bool]
 
 
 class CreateMessageBody(TypedDict):
@@ -441,6 +443,7 @@ class Payout(TypedDict):
     withdrawn_at: str | None
     withdrawal_reason: str | None
     cancel_note: str | None
+    round: Round
     states: NotRequired[dict[str, StateSum]]
 
 
@@ -461,6 +464,9 @@ class PayoutItem(TypedDict):
     amount_text: str | None
     warning: str | None
     metadata: dict[str, str] | None
+    round: int
+    attempts: list[Attempt]
+    retry_at: str | None
 
 
 class PayoutItemPage(TypedDict):
@@ -571,6 +577,11 @@ class ReportRow(TypedDict):
     given_back_fees: Amount
 
 
+class RetryPayoutBody(TypedDict):
+    rows: NotRequired[list[str] | None]
+    send_at: NotRequired[str | None]
+
+
 class RollBackBody(TypedDict):
     version: int
 
@@ -582,6 +593,13 @@ class RotateSecretBody(TypedDict):
 class RotatedSecret(TypedDict):
     secret: str
     previous_secret_expires_at: str | None
+
+
+class Round(TypedDict):
+    number: int
+    item_count: int
+    total_amount: Amount
+    total_fee: Amount
 
 
 class SearchHit(TypedDict):

@@ -14,7 +14,6 @@ from ussd_client.models import (
     CheckReport,
     Code,
     CodeItems,
-    CopyPayoutBody,
     CreateMessageBody,
     CreatePayoutBody,
     CreateRefundBody,
@@ -48,6 +47,7 @@ from ussd_client.models import (
     Redelivery,
     ReplayBody,
     ReplayItemItems,
+    RetryPayoutBody,
     RollBackBody,
     RotatedSecret,
     RotateSecretBody,
@@ -354,12 +354,12 @@ class Operations(Transport):
             )
         )
 
-    def copy_payout(self, payout_id: str, body: CopyPayoutBody) -> Payout:
-        """Make a draft of the rows of another payout; each row is validated again.
+    def retry_payout(self, payout_id: str, body: RetryPayoutBody | None = None) -> Payout:
+        """Open the next round of a payout: a draft of rows that failed, or were cancelled unsent.
 
         Permission: `payouts:write`.
         """
-        return cast("Payout", self._call("POST", "/api/payouts/{}/copy", payout_id, body=body))
+        return cast("Payout", self._call("POST", "/api/payouts/{}/retry", payout_id, body=body))
 
     def get_payout(self, payout_id: str) -> Payout:
         """One payout, with counts and sums of its rows by state.

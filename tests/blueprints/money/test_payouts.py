@@ -26,11 +26,12 @@ RECORD = [
     "payout_id", "reference", "description", "status", "item_count", "ready_count", "invalid_count",
     "succeeded_count", "failed_count", "queued_count", "total_amount", "total_fee", "created_by", "approved_by",
     "created_at", "approved_at", "completed_at", "send_at", "reserved_at", "needs_money_at",
-    "approvals", "withdrawn_at", "withdrawal_reason", "cancel_note",
+    "approvals", "withdrawn_at", "withdrawal_reason", "cancel_note", "round",
 ]  # fmt: skip
 ITEM = [
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
     "transaction_id", "failure", "registered_name", "amount_text", "warning", "metadata",
+    "round", "attempts", "retry_at",
 ]  # fmt: skip
 FILE = 'phone_number,amount,reference,description,name\n0770 000-000,"1,500",E1,=SUM(A1),Sarah\n'
 
@@ -50,29 +51,22 @@ def approver(services: Services, web: FlaskClient, maker: Program) -> Program:
     return Program(services, web, "payouts:approve", "payouts:read", client_id=maker.client_id)
 
 
-def finish(services: Services, clock: MovableClock) -> None:
-    for _ in range(8):
+def finish(services: Services, clock: MovableClock, turns: int = 8) -> None:
+    for _ in range(turns):
         for payout_id in services.payout_sender.claim(10):
             services.payout_sender.advance(payout_id)
         work(services, clock, 0.5)
 
 
-def test_a_payout_takes_its_date_from_a_list_a_file_and_a_copy(
-    maker: Program, web: FlaskClient, clock: MovableClock
-) -> None:
+def test_a_payout_takes_its_date_from_a_list_and_a_file(maker: Program, web: FlaskClient, clock: MovableClock) -> None:
     ahead, past = (iso_milliseconds(clock.now() + timedelta(days=days)) for days in (30, -30))
     made = maker.post("/api/payouts", body() | {"send_at": ahead}).json["data"]
     assert (made["send_at"], made["reserved_at"]) == (ahead, None)
     query, headers = {"reference": "F", "send_at": ahead}, maker.headers | {"Content-Type": "text/csv"}
     read = web.post("/api/payouts", data=FILE, headers=headers, query_string=query)
     assert read.json["data"]["send_at"] == ahead
-    path = f"/api/payouts/{made['payout_id']}/copy"
-    assert maker.post(path, {"reference": "P2", "send_at": ahead}).json["data"]["send_at"] == ahead
-    for reply in (
-        maker.post(path, {"reference": "P3", "send_at": past}),
-        maker.post("/api/payouts", body(reference="P4") | {"send_at": past}),
-    ):
-        assert (reply.status_code, reply.json["message"]) == (400, "send_at: Must lie ahead, by a year at most.")
+    reply = maker.post("/api/payouts", body(reference="P4") | {"send_at": past})
+    assert (reply.status_code, reply.json["message"]) == (400, "send_at: Must lie ahead, by a year at most.")
     assert maker.post("/api/payouts", body() | {"send_at": "tomorrow"}).json["error"] == "INVALID_REQUEST"
 
 
@@ -113,10 +107,13 @@ def test_a_payout_goes_from_a_list_to_its_results(
     assert (late.status_code, late.json["error"]) == (400, "INVALID_REQUEST")
 
 
-def test_the_payment_of_a_row_is_found_by_its_whole_reference(maker: Program, approver: Program) -> None:
+def test_the_payment_of_a_row_is_found_by_its_whole_reference(
+    maker: Program, approver: Program, services: Services, clock: MovableClock
+) -> None:
     item = {"phone_number": "+256770000000", "amount": 5, "reference": "r" * 64}
     made = maker.post("/api/payouts", {"reference": "p" * 64, "items": [item]}).json["data"]
     assert approver.post(f"/api/payouts/{made['payout_id']}/approve", {}).status_code == 200
+    finish(services, clock, 1)
     whole = f"{'p' * 64}/{'r' * 64}"
     (found,) = maker.get("/api/transactions", reference=whole).json["data"]["items"]
     assert (found["reference"], found["payout_id"]) == (whole, made["payout_id"])
@@ -137,7 +134,7 @@ def test_a_file_is_taken_as_people_write_it(maker: Program, web: FlaskClient) ->
     assert (written.status_code, written.mimetype) == (200, "text/csv")
     assert written.headers["Content-Disposition"].startswith('attachment; filename="payout-')
     table = list(csv.reader(StringIO(written.text)))
-    assert table[0] == [*ITEM[:-3], "receipt", "warning"]
+    assert table[0] == [*ITEM[:-6], "receipt", "warning", "round", "attempts"]
     # A phone number stays as it is; what a spreadsheet would evaluate is text.
     assert table[1][:7] == ["2", "+256770000000", "1500", "0", "E1", "'=SUM(A1)", "Sarah"]
     # The same rows, also from our own file, are the same payout.
@@ -255,44 +252,60 @@ def test_fees_that_change_during_an_approval_are_never_charged_unseen(
     maker: Program, approver: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"/api/payouts/{maker.post('/api/payouts', body()).json['data']['payout_id']}"
-    read_holding = approval.read_holding
+    still_allowed = approval.require_still_allowed
 
-    def agree_meanwhile(client_id: str, name: str) -> Any:
-        # The sum was compared, and the transaction has not begun.
-        monkeypatch.setattr(approval, "read_holding", read_holding)
+    def agree_meanwhile(*given: Any) -> None:
+        # The call has begun, and nothing is compared yet.
+        monkeypatch.setattr(approval, "require_still_allowed", still_allowed)
         agree_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 2_000, 0))
-        return read_holding(client_id, name)
+        still_allowed(*given)
 
-    monkeypatch.setattr(approval, "read_holding", agree_meanwhile)
+    monkeypatch.setattr(approval, "require_still_allowed", agree_meanwhile)
     refused = approver.post(f"{path}/approve", {"total_fee": 0})
     assert refused.json["message"] == "total_fee: The fees of the payout are 20 now"
     assert maker.get("/api/balance").json["data"]["reserved"] == 0
 
 
-def test_a_copy_is_a_draft_of_the_same_rows_under_another_name(
+def test_a_retry_opens_a_round_of_the_rows_that_failed(
     maker: Program, approver: Program, services: Services, clock: MovableClock
 ) -> None:
     rows = [
-        {"phone_number": "+256770000000", "amount": "500.50", "reference": "a", "name": "Sarah", "description": "May"},
-        {"phone_number": "+256770000000", "amount": "abc", "reference": "b"},
+        {"phone_number": "+256770000000", "amount": "500.50", "reference": "a", "metadata": {"branch": "Gulu"}},
+        {"phone_number": "+256770000002", "amount": 1000, "reference": "b"},
+        {"phone_number": "+256770000000", "amount": 1000, "reference": "c", "metadata": {"branch": 7}},
     ]
     first = maker.post("/api/payouts", body(*rows)).json["data"]
-    approver.post(f"/api/payouts/{first['payout_id']}/approve", {})
+    path = f"/api/payouts/{first['payout_id']}"
+    assert first["round"] == {"number": 1, "item_count": 2, "total_amount": 1500.5, "total_fee": 0}
+    approver.post(f"{path}/approve", {})
+    finish(services, clock, 3)
+    items = maker.get(f"{path}/items").json["data"]["items"]
+    (attempt,) = items[0]["attempts"]
+    assert (items[0]["metadata"], items[2]["problems"][0][:9]) == ({"branch": "Gulu"}, "metadata:")
+    assert (attempt["number"], attempt["transaction_id"], attempt["status"], attempt["failure"]) == (
+        1, items[0]["transaction_id"], "succeeded", None,
+    )  # fmt: skip
+    paid = maker.get(f"/api/transactions/{attempt['transaction_id']}").json["data"]
+    assert paid["metadata"] == {"branch": "Gulu"}
+    early = maker.post(f"{path}/retry", {"rows": ["b"]})
+    assert early.status_code == 400
+    assert early.json["message"].endswith(f"row b: not before {items[1]['retry_at']}")
+    clock.advance(6)
     finish(services, clock)
-    refused = maker.post(f"/api/payouts/{first['payout_id']}/copy", {"reference": "P2"})
-    assert refused.status_code == 400
-    assert refused.json["message"].startswith("1 of the payout's rows was paid already")
-    wanted = {"reference": "P2", "again": True}
-    made = maker.post(f"/api/payouts/{first['payout_id']}/copy", wanted)
-    copy = made.json["data"]
-    assert (made.status_code, copy["status"], copy["ready_count"], copy["invalid_count"]) == (201, "draft", 1, 1)
-    assert made.headers["Location"] == f"/api/payouts/{copy['payout_id']}"
-    ready, invalid = maker.get(f"/api/payouts/{copy['payout_id']}/items").json["data"]["items"]
-    assert {name: ready[name] for name in rows[0]} == rows[0] | {"amount": 500.5}
-    assert (invalid["reference"], invalid["amount_text"]) == ("b", "abc")
-    again = maker.post(f"/api/payouts/{first['payout_id']}/copy", wanted)
+    made = maker.post(f"{path}/retry", {"rows": ["b"]})
+    opened = made.json["data"]
+    assert (made.status_code, opened["status"], opened["round"]["number"]) == (201, "draft", 2)
+    assert made.headers["Location"] == path
+    again = maker.post(f"{path}/retry", {})
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
-    unknown = maker.post(f"/api/payouts/{maker.client_id}/copy", {"reference": "P3"})
+    assert approver.post(f"{path}/approve", {}).status_code == 400
+    assert approver.post(f"{path}/approve", {"round": 2}).json["data"]["status"] == "approved"
+    finish(services, clock)
+    line = maker.get(f"{path}/items", headers={"Accept": "text/csv"}).text.splitlines()[2]
+    names = [maker.get(f"{path}/items").json["data"]["items"][1]["attempts"][place] for place in (0, 1)]
+    assert " ".join(f"{each['number']}:{each['transaction_id']}:failed:PAYER_DECLINED" for each in names) in line
+    assert maker.post(f"{path}/copy", {"reference": "P2"}).status_code == 404
+    unknown = maker.post(f"/api/payouts/{maker.client_id}/retry", {})
     assert (unknown.status_code, unknown.json["error"]) == (404, "NOT_FOUND")
 
 

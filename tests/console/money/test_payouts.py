@@ -286,7 +286,7 @@ def test_another_clients_payout_answers_as_a_missing_one(visit: Visit, services:
         assert_same(*(visitor.post(f"/payouts/{each}/{action}") for each in (foreign, missing)))
 
 
-def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_copies_what_failed(
+def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_retries_what_failed(
     visit: Visit, funded: ExampleClient, services: Services, clock: MovableClock
 ) -> None:
     maker, approver = visit("owner"), visit("admin")
@@ -311,8 +311,13 @@ def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_copies_what_f
     ended = maker.get(path).text
     assert re.search(r'<dt>Paid</dt><dd><span class="money">UGX 1,000', ended)
     assert "1 of 3 rows are invalid and are not paid." in ended
-    assert "Copy the failed rows" in ended
-    copy = maker.post(f"{path}/copy", reference="NOV-failed").location.removeprefix("/console")
-    page = maker.get(copy).text
-    assert "E-2" in page
-    assert "E-1" not in page
+    assert "Retry rows" in ended
+    clock.advance(6)
+    work(services, clock)
+    retried = maker.post(f"{path}/retry").location.removeprefix("/console")
+    assert retried == path
+    page = approver.get(path).text
+    assert "Round 2 pays 1 row again: " in page
+    assert '<input type="hidden" name="round" value="2">' in page
+    approver.post(f"{path}/approve", round="2")
+    assert services.payouts.get(path.rpartition("/")[2], funded.call()).round.number == 2

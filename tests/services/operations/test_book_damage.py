@@ -46,6 +46,8 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             "idempotency_keys",
             "payouts",
             "payout_items",
+            "payout_attempts",
+            "payout_holds",
             "movements",
             "movement_uses",
             "audit_events",

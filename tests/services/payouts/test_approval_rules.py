@@ -235,8 +235,8 @@ def test_an_approval_that_was_edited_does_not_count_and_the_check_names_it(staff
     staff.approve(payout)
     kept = Approval.get(Approval.payout_id == payout.payout_id)
     run_query(
-        "INSERT INTO payout_approvals (id, payout_id, made_by, people, created_at, digest) "
-        "SELECT :id, payout_id, :by, '', created_at, digest FROM payout_approvals",
+        "INSERT INTO payout_approvals (id, payout_id, round, made_by, people, created_at, digest) "
+        "SELECT :id, payout_id, 1, :by, '', created_at, digest FROM payout_approvals",
         id=payout.payout_id,
         by=staff.client_id,
     )

@@ -104,6 +104,6 @@ def test_a_person_who_approved_last_is_asked_for_beside_the_key(staff: StaffedDe
     staff.approve_as(payout, key)
     staff.approve_as(payout, staff.admin)
     staff.clock.advance(3 * 86_400)
-    staff.tick()
+    staff.work(1)
     (row, *_) = Transaction.select().where(Transaction.payout_id == payout.payout_id)
     assert (row.key_id, row.user_id) == (key.caller.key_id, staff.admin.caller.user_id)

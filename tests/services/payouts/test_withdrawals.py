@@ -22,7 +22,7 @@ from ussd_server.providers.messages import Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.clients.keys.messages import UpdateApiKey
 from ussd_server.services.clients.messages import ChangeRole
-from ussd_server.services.payouts.messages import ApprovePayout, CopyPayout, CreatePayout, ListPayouts, PayoutStatus
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ListPayouts, PayoutStatus
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code
 
@@ -101,7 +101,7 @@ def test_a_payout_that_was_withdrawn_is_approved_again_and_sent_once(staff: Staf
     assert staff.states(payout) == ["succeeded"] * 3
     assert {state.value: entry.count for state, entry in seen.states.items()} == {"succeeded": 3}
     sent = Transaction.select().where(Transaction.payout_id == payout.payout_id, Transaction.status == "succeeded")
-    assert sorted(row.reference for row in sent) == [f"P1/r{place}/approval-2" for place in range(3)]
+    assert sorted(row.reference for row in sent) == [f"P1/r{place}" for place in range(3)]
     assert check_everything(vault=staff.services.runtime.vault) == []
 
 
@@ -255,72 +255,9 @@ def test_a_row_that_did_not_leave_after_all_is_not_sent_again(
         away.setattr(staff.services.runtime.providers.get("sandbox"), "send", never_leaves)
         for each in claimed:
             staff.services.processing.advance(each)
-    staff.work(3)
+    staff.work(8)
     assert (len(asked), set(staff.states(payout)) <= {"cancelled", "ready"}, staff.main()) == (2, True, _FULL)
     assert check_everything(vault=staff.services.runtime.vault) == []
-
-
-def test_a_cancelled_row_is_enquired_once_because_a_lost_database_may_have_sent_it(
-    staff: StaffedDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    payout, dated = staff.draft_of(22), staff.dated(0.5, "later")
-    staff.approve(payout)
-    staff.approve(dated)
-    delete(staff, staff.approver)
-    rows = list(Transaction.select().order_by(Transaction.id))
-    due = [row.due_at for row in rows if row.payout_id == payout.payout_id]
-    assert (due[0] > staff.clock.now() + timedelta(minutes=59), due[-1] - due[0]) == (True, timedelta(seconds=20))
-    assert {row.due_at for row in rows if row.payout_id == dated.payout_id} == {None}, "its time had not come"
-    lost = next(row for row in rows if row.payout_id == payout.payout_id)
-
-    def query_status(payment: PaymentOrder, _: float) -> ProviderAnswer:
-        is_paid = payment.transaction_id == lost.id
-        return ProviderAnswer(Outcome.SUCCEEDED if is_paid else Outcome.NOT_FOUND, provider_transaction_id="R1")
-
-    monkeypatch.setattr(staff.services.runtime.providers.get("sandbox"), "query_status", query_status)
-    staff.clock.advance(3700)
-    work(staff.services, staff.clock, 3)
-    found = Transaction.get_by_id(lost.id)
-    assert (found.status, found.late, found.review_reason) == (
-        "succeeded", True, "the provider reported success after it had reported failure",
-    )  # fmt: skip
-    assert Transaction.select().where(Transaction.due_at.is_null(False)).count() == 0
-    assert staff.main() == (50_000_000 - 10_000, 0)
-    assert check_everything(vault=staff.services.runtime.vault) == []
-
-
-def test_a_row_that_is_found_paid_after_its_withdrawal_is_paid_by_no_second_approval_and_no_copy(
-    staff: StaffedDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    payout = staff.draft_of(1)
-    staff.approve(payout)
-    delete(staff, staff.approver)
-    found = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R1")
-    with monkeypatch.context() as lost:
-        lost.setattr(staff.services.runtime.providers.get("sandbox"), "query_status", lambda *_: found)
-        staff.clock.advance(3700)
-        work(staff.services, staff.clock, 3)
-    copy = staff.payouts.copy(CopyPayout(payout.payout_id, "copy"), staff.maker).payout
-    for each in (payout, copy):
-        staff.approve_as(each, staff.admin)
-        staff.work(3)
-        assert (staff.states(each), staff.main()) == (["cancelled"], (50_000_000 - 10_000, 0))
-    assert check_everything(vault=staff.services.runtime.vault) == []
-
-
-def test_a_withdrawn_payout_whose_row_its_provider_still_has_is_approved_again_when_operators_have_decided(
-    staff: StaffedDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    payout = staff.draft_of(2)
-    staff.approve(payout)
-    delete(staff, staff.approver)
-    with monkeypatch.context() as lost:
-        sandbox = staff.services.runtime.providers.get("sandbox")
-        lost.setattr(sandbox, "query_status", lambda *_: ProviderAnswer(Outcome.PENDING))
-        staff.clock.advance(3700)
-        work(staff.services, staff.clock, 3)
-    assert code_of(lambda: staff.approve_as(payout, staff.admin)) is Code.SERVICE_UNAVAILABLE
-    assert (staff.states(payout), staff.main()) == (["ready"] * 2, _FULL)
 
 
 def test_other_payouts_and_other_rights_are_left_alone(staff: StaffedDesk) -> None:
@@ -379,7 +316,9 @@ def test_nothing_leaves_after_the_answer_to_a_revocation(staff: StaffedDesk) -> 
         left = asked.count()
         staff.work(2)
         assert asked.count() == left
-        assert staff.status(payout) == ("cancelled" if 0 < left < 30 else "completed" if left else "draft")
+        # A row whose transaction was made, but not sent, has begun, too.
+        ends = {0: ("draft", "cancelled"), 30: ("completed",)}.get(left, ("cancelled",))
+        assert staff.status(payout) in ends
         assert staff.main()[1] == 0
     assert check_everything(vault=staff.services.runtime.vault) == []
 

@@ -20,7 +20,7 @@ from tests.support.desk import (
 from tests.support.money import balances
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
-from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.processing.outcomes import REVIEW_ELSEWHERE, REVIEW_LATE, REVIEW_RETRACTED
 from ussd_server.services.processing.processor import PaymentProcessor
@@ -201,17 +201,23 @@ def test_a_payment_that_was_never_sent_fails_when_its_provider_is_disabled(desk:
     assert (desk.row.status, desk.row.failure_code) == ("failed", "PROVIDER_UNAVAILABLE")
 
 
-def test_an_unsent_row_of_a_payout_returns_to_its_queue_when_its_provider_is_disabled(
+def test_an_unsent_row_of_a_payout_waits_while_its_provider_is_disabled_until_it_is_cancelled(
     services: Services, clock: MovableClock
 ) -> None:
     payouts = PayoutDesk(services, clock)
-    payouts.approve(payouts.draft_of(1))
+    payout = payouts.draft_of(1)
+    payouts.approve(payout)
     payouts.tick()
     without_provider = PaymentProcessor(other_runtime(services, providers=Providers([])))
     (released,) = without_provider.claim(9)
     without_provider.advance(released)
     row = Transaction.get_by_id(released.id)
-    assert (row.status, row.due_at, row.lease_token) == ("created", QUEUED_UNTIL, None)
+    assert (row.status, row.due_at > clock.now(), row.lease_token) == ("created", True, None)
+    payouts.cancel(payout)
+    clock.advance(600)
+    without_provider.advance(*without_provider.claim(9))
+    row = Transaction.get_by_id(released.id)
+    assert (row.status, row.failure_code, payouts.main()) == ("failed", "CANCELLED", (50_000_000, 0))
 
 
 def test_what_another_worker_has_just_called_off_is_not_sent(desk: Desk, provider: FakeProvider) -> None:

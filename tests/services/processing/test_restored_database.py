@@ -29,7 +29,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CopyPayout
+from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, RetryPayout
 from ussd_server.services.processing.outcomes import REVIEW_AMOUNT, REVIEW_ANOTHER
 from ussd_server.services.transactions.messages import CreateRefund, OperatorRefund
 from ussd_server.services.ussd.messages import BeginSession, EnterText
@@ -267,18 +267,19 @@ def test_a_payout_that_is_approved_a_third_time_after_the_loss_is_paid_once(town
     desk.assert_paid_once()
 
 
-@pytest.mark.parametrize("copies", [1, 2])
-def test_a_payout_that_was_sent_before_the_loss_is_paid_once_when_a_copy_of_it_is_sent(town: Town, copies: int) -> None:
+def test_a_payout_that_was_sent_before_the_loss_is_paid_once_when_its_cancelled_rows_are_retried(town: Town) -> None:
     desk = ApprovedTwice(town)
     desk.approve_first()
     with forgotten(town):
         desk.send()
     desk.services = town.services
-    payouts, latest = town.services.payouts, desk.payout
-    for place in range(copies):
-        payouts.cancel(CancelPayout(latest.payout_id), desk.maker)
-        latest = payouts.copy(CopyPayout(latest.payout_id, f"copy-{place}"), desk.maker).payout
-        payouts.approve(ApprovePayout(latest.payout_id), desk.approver)
+    payouts, payout_id = town.services.payouts, desk.payout.payout_id
+    payouts.cancel(CancelPayout(payout_id), desk.maker)
+    for number in (2, 3):
+        payouts.retry(RetryPayout(payout_id), desk.maker)
+        if number == 2:
+            payouts.cancel(CancelPayout(payout_id), desk.maker)
+    payouts.approve(ApprovePayout(payout_id, 3), desk.approver)
     desk.send()
     desk.assert_paid_once()
 

@@ -1,4 +1,4 @@
-"""`payouts`: make, list, show, approve and cancel the payouts of a client."""
+"""`payouts`: make, list, show, approve, retry and cancel the payouts of a client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ note_option = click.option("--note", help="A note of at most 200 characters, whi
 
 @group()
 def payouts() -> None:
-    """Make, list, show, approve and cancel the payouts of a client."""
+    """Make, list, show, approve, retry and cancel the payouts of a client."""
 
 
 @payouts.command(example="salaries.csv --client acme --reference 'Salaries 2026-11' --by Ann")
@@ -75,15 +75,32 @@ def show_(payout_id: str, client: str) -> None:
 @click.argument("payout_id")
 @client_option
 @two_people("The name of a second operator: two people approve a payout.")
+@click.option("--round", "number", type=click.IntRange(1), default=1, help="The round; a later one must be named.")
 @note_option
-def approve(payout_id: str, client: str, by: str, second: str, note: str | None) -> None:
-    """Reserve the money of every ready row at once, and send the rows. One of the two may have made the payout.
+def approve(payout_id: str, client: str, by: str, second: str, number: int, note: str | None) -> None:
+    """Reserve the money of every row of a round at once, and send the rows. One of the two may have made the payout.
 
     With a date more than a day ahead the money is reserved when it is due. Where the client's rules ask for more
     approvals, this is one of them.
     """
-    request = messages.ApprovePayout(payout_id, note=note)
+    request = messages.ApprovePayout(payout_id, number, note=note)
     view = services().payouts.approve_by_operators(request, by, second, context_of(client))
+    show(view, _details(view))
+
+
+@payouts.command(example=f"{EXAMPLE_ID} --client acme --by Ann")
+@click.argument("payout_id")
+@client_option
+@click.option("--row", "rows", multiple=True, help="The reference of a row; repeat it for more. Default: all that may.")
+@click.option("--send-at", type=Moment(or_time=True), help="UTC; nothing is sent before. Default: once it is approved.")
+@by_option
+def retry(payout_id: str, client: str, rows: tuple[str, ...], send_at: datetime | None, by: str) -> None:
+    """Open the next round: a draft of rows that failed for certain, or were cancelled unsent. Nothing is sent.
+
+    A row whose failure its provider may still take back is refused, with the time from which it may be retried.
+    """
+    request = messages.RetryPayout(payout_id, rows or None, send_at)
+    view = services().payouts.retry_by_operator(request, by, context_of(client)).payout
     show(view, _details(view))
 
 
@@ -117,4 +134,7 @@ def _details(view: messages.PayoutStates) -> str:
         f"  approved {each.at:%Y-%m-%d %H:%M} UTC{': ' + each.note if each.note else ''}" for each in view.approvals
     ]
     why = [f"  {view.withdrawal_reason}"] if view.withdrawal_reason else []
-    return "\n".join([_line(view), *date, *approvals, *why, *states])
+    sent = view.round
+    last = f"  round {sent.number}: {sent.item_count} rows, {written_amount(sent.total_amount_cents)}, fees "
+    rounds = [last + written_amount(sent.total_fee_cents)] if sent.number > 1 else []
+    return "\n".join([_line(view), *rounds, *date, *approvals, *why, *states])

@@ -5,11 +5,13 @@ expired or lost its scope, a person who was disabled or lost the right, and a me
 Authentication has just checked key, person and client of an API call, so creating its payment reads nothing. Before it
 is sent, one query reads them again. The database enforces daily limits when payments are created (`keys_spend`); the
 gate stops what a limit that was lowered since no longer allows.
+What blocks a payment is one ordered list, `_blocks`: client, key and person, then the daily limit and the publisher of
+a menu; for a row of a payout the payout, the limit of its key, and the other attempts to pay the row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -20,11 +22,12 @@ from ussd_server.context import SEND, CallerKind, RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.models.clients import Client, User, is_client_active
 from ussd_server.models.keys import ApiKey, KeySpending
-from ussd_server.models.payouts import Payout, PayoutItem, transaction_reference
+from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutHold
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import MenuVersion
 from ussd_server.services.clients.keys.messages import expanded
 from ussd_server.services.gates.messages import MONEY_OUT, Sending, WayOut
+from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.services.roles import may_in_console
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import PayingMenu, TransactionStatus, TransactionType
@@ -103,24 +106,25 @@ class SendingGate:
         """Why a payment may not be sent, or sent again, as a sentence without a full stop; None where it may.
 
         Call before the first byte is sent, with the row locked. Collections always may: they bring money. Costs one
-        query, one more for a row of a payout, and another one for a row of a copy or of a second approval; two more
-        for a payment by a menu, and one more where the key has reached its daily limit.
+        query, one more for a row of a payout, and two more for a payment by a menu; one or two more where the key has a
+        daily limit.
         """
-        if row.type not in MONEY_OUT:
-            return None
+        return next(filter(None, self._blocks(row)), None) if row.type in MONEY_OUT else None
+
+    def _blocks(self, row: Transaction) -> Iterator[str | None]:
+        """What may block a payment, in the order in which it is asked: a sentence each, None where it does not."""
         way = _way_of(row)
         verb = "approved the payout" if way is WayOut.PAYOUT else "requested the payment"
         sender = _sender(row.client_id, row.key_id, row.user_id, kampala_day(row.created_at))
-        fault = sender.fault(way.needs, self._clock.now(), verb)
-        if fault is None and sender.key is not None and sender.key.is_over_limit and _is_over_limit(row, sender.key):
-            fault = f"The daily limit of the API key that {verb} was lowered"
-        if fault is None and way is WayOut.PAYOUT:
-            return _fault_of_row(row)
-        if fault is None and way is WayOut.MENU:
+        yield sender.fault(way.needs, self._clock.now(), verb)
+        if way is WayOut.PAYOUT:
+            yield from _blocks_of_attempt(row)
+        elif sender.key is not None and sender.key.is_over_limit and _is_over_limit(row, sender.key):
+            yield f"The daily limit of the API key that {verb} was lowered"
+        if way is WayOut.MENU:
             assert row.menu_id is not None
             assert row.menu_version is not None
-            return self.fault_of_publisher(row.client_id, PayingMenu(row.menu_id, row.menu_version))
-        return fault
+            yield self.fault_of_publisher(row.client_id, PayingMenu(row.menu_id, row.menu_version))
 
     def fault_of_publisher(self, client_id: str, menu: PayingMenu) -> str | None:
         """Why a version of a menu may send no money; None where it may.
@@ -164,24 +168,14 @@ def lowered_limit(payout: Payout) -> str | None:
     return f"The daily limit of the API key {key.name or key.apikey} is UGX {grouped(key.daily_limit_cents)} now."
 
 
-def _fault_of_row(row: Transaction) -> str | None:
-    """Why a row of a payout may not be sent: an earlier approval of the payout, or a copy, has paid it or still may."""
-    payouts = {
-        transaction_reference(payout, item, number): payout
-        for item, payout, reservations in _SAME_ROWS.tuples(transaction_id=row.id)
-        for number in range(1, reservations + 1)
-    }
-    payouts.pop(row.reference, None)
-    if not payouts:
-        return None
-    paid = Transaction.select(Transaction.reference).where(
-        Transaction.client_id == row.client_id,
-        Transaction.reference.in_(list(payouts)),
-        Transaction.type == TransactionType.DISBURSEMENT,
-        Transaction.status != TransactionStatus.FAILED,
-    )
-    reference = paid.limit(1).scalar()
-    return None if reference is None else f"The payout {payouts[reference]} has paid this row already"
+def _blocks_of_attempt(row: Transaction) -> Iterator[str | None]:
+    """What may block an attempt to pay a row of a payout: its payout, the limit of its key, or another attempt."""
+    payout = Payout.get_by_id(row.payout_id)
+    yield "The payout was cancelled" if payout.status == PayoutStatus.CANCELLED else None
+    yield lowered_limit(payout)
+    others = _OTHER_ATTEMPTS.rows(Transaction, transaction_id=row.id)
+    may_pay = any(other.status != TransactionStatus.FAILED or other.is_in_review for other in others)
+    yield "Another attempt has paid the row, or may still pay it" if may_pay else None
 
 
 def _is_over_limit(row: Transaction, key: _Key) -> bool:
@@ -191,16 +185,29 @@ def _is_over_limit(row: Transaction, key: _Key) -> bool:
 
 def _paid_cents(key_id: str, moment: datetime, *conditions: Any) -> int:
     """What counts for a key's daily limit on the day of a moment in Kampala, without what failed, in cents."""
-    begin, end = bounds_of_day(date.fromisoformat(kampala_day(moment)))
-    paid = Transaction.select(fn.SUM(Transaction.amount_cents + Transaction.fee_cents)).where(
+    day = kampala_day(moment)
+    begin, end = bounds_of_day(date.fromisoformat(day))
+    costs = fn.SUM(Transaction.amount_cents + Transaction.fee_cents)
+    paid = Transaction.select(costs).where(
         Transaction.key_id == key_id,
         Transaction.id >= new_id_floor(begin),
         Transaction.id < new_id_floor(end),
         Transaction.type.in_((TransactionType.DISBURSEMENT, TransactionType.REFUND)),
         Transaction.status != TransactionStatus.FAILED,
+        Transaction.payout_id.is_null(),
         *conditions,
     )
-    return int(paid.scalar() or 0)
+    of_key = (PayoutHold.key_id == key_id) & (PayoutHold.day == day)
+    held = PayoutHold.select(fn.SUM(PayoutHold.reserved_cents - PayoutHold.released_cents)).where(of_key)
+    is_of_hold = (PayoutHold.payout_id == PayoutAttempt.payout_id) & (PayoutHold.round == PayoutAttempt.round)
+    failed = (
+        Transaction.select(costs)
+        .join(PayoutAttempt, on=(PayoutAttempt.transaction_id == Transaction.id))
+        .join(PayoutHold, on=is_of_hold)
+        .where(of_key, PayoutHold.reserved_cents > PayoutHold.released_cents)
+        .where(Transaction.status == TransactionStatus.FAILED)
+    )
+    return int(paid.scalar() or 0) + int(held.scalar() or 0) - int(failed.scalar() or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,19 +327,16 @@ _SENDER = CompiledQuery(
 )
 
 
-def _same_rows() -> Any:
-    """The row of a transaction: its reference, and reference and reservations of each payout that has it.
-
-    Of several copies of a payout only one may pay it.
-    """
-    own, other = Payout.alias("own"), Payout.alias("other")
-    is_copy = (other.id == own.copied_from) | (other.copied_from == fn.COALESCE(own.copied_from, own.id))
+def _other_attempts() -> Any:
+    """The other attempts to pay the row of a transaction."""
+    own = PayoutAttempt.alias("own")
+    is_same_row = (own.payout_id == PayoutAttempt.payout_id) & (own.line == PayoutAttempt.line)
     return (
-        PayoutItem.select(PayoutItem.reference, other.reference, other.reservation_number)
-        .join(own, on=(own.id == PayoutItem.payout_id))
-        .join(other, on=(other.id == own.id) | is_copy)
-        .where(PayoutItem.transaction_id == param(PayoutItem.transaction_id))
+        Transaction.select(Transaction.status, Transaction.review_opened_at, Transaction.review_closed_at)
+        .join(PayoutAttempt, on=(PayoutAttempt.transaction_id == Transaction.id))
+        .join(own, on=is_same_row & (own.number != PayoutAttempt.number))
+        .where(own.transaction_id == param(PayoutAttempt.transaction_id))
     )
 
 
-_SAME_ROWS = CompiledQuery(_same_rows)
+_OTHER_ATTEMPTS = CompiledQuery(_other_attempts)

@@ -109,11 +109,11 @@ class ApprovalRuleService:
 
 
 def approvals_needed(payout: Payout, digests: PayoutDigests) -> int:
-    """How many approvals a payout needs, by the sum of its ready rows without fees.
+    """How many approvals a payout needs, by the sum of its round without fees.
 
     INVALID_REQUEST when the rules of its client were edited in the database.
     """
-    return _needed(_rules_of(payout.client_id, digests).held, payout.total_amount_cents)
+    return _needed(_rules_of(payout.client_id, digests).held, payout.round_amount_cents)
 
 
 def _rules_of(client_id: str, digests: PayoutDigests) -> _Rules:

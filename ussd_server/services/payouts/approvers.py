@@ -47,17 +47,19 @@ def checked_note(note: str | None) -> str | None:
     return note
 
 
-def standing(payout_id: str) -> list[Approval]:
-    """The approvals of a payout that were not withdrawn, oldest first."""
-    return standing_of([payout_id])[payout_id]
+def standing(payout: Payout) -> list[Approval]:
+    """The approvals of the last round of a payout that were not withdrawn, oldest first."""
+    return standing_of([payout])[payout.id]
 
 
-def standing_of(payout_ids: Sequence[str]) -> Mapping[str, list[Approval]]:
+def standing_of(payouts: Sequence[Payout]) -> Mapping[str, list[Approval]]:
     """As `standing`, for several payouts, by their ids."""
     by_payout: defaultdict[str, list[Approval]] = defaultdict(list)
-    approvals = Approval.select().where(Approval.payout_id.in_(list(payout_ids)), Approval.withdrawn_at.is_null())
+    rounds = {payout.id: payout.round for payout in payouts}
+    approvals = Approval.select().where(Approval.payout_id.in_(list(rounds)), Approval.withdrawn_at.is_null())
     for approval in approvals.order_by(Approval.id):
-        by_payout[approval.payout_id].append(approval)
+        if approval.round == rounds[approval.payout_id]:
+            by_payout[approval.payout_id].append(approval)
     return by_payout
 
 
@@ -81,11 +83,14 @@ def require_another_person(payout: Payout, approvals: Sequence[Approval], contex
             )
 
 
-def keep_approval(request: ApprovePayout, context: RequestContext, digests: PayoutDigests, now: datetime) -> Approval:
+def keep_approval(
+    request: ApprovePayout, payout: Payout, context: RequestContext, digests: PayoutDigests, now: datetime
+) -> Approval:
     """Keep an approval by the caller. Call in a unit of work with the payout locked."""
     approval = Approval(
         id=new_id(now),
-        payout_id=request.payout_id,
+        payout_id=payout.id,
+        round=payout.round,
         made_by=caller_id(context),
         people=caller_people(context),
         key_id=context.caller.key_id,

@@ -19,11 +19,23 @@ from ussd_server.values import iso_milliseconds
 # The columns in the digest of a draft. Fees are not among them, because the approval computes them again.
 _OF_DRAFT = (
     "id", "client_id", "reference", "description", "item_count", "ready_count", "invalid_count", "total_amount_cents",
-    "request_digest", "created_by", "people", "created_at", "items_digest", "send_at",
+    "request_digest", "created_by", "people", "created_at", "items_digest", "send_at", "round", "round_by",
+    "round_people",
 )  # fmt: skip
 _encode = JSONEncoder(sort_keys=True, default=str).encode
 _OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at", "key_id")
-_OF_GIVEN = ("id", "payout_id", "made_by", "people", "key_id", "operators", "note", "total_fee_cents", "created_at")
+_OF_GIVEN = (
+    "id",
+    "payout_id",
+    "round",
+    "made_by",
+    "people",
+    "key_id",
+    "operators",
+    "note",
+    "total_fee_cents",
+    "created_at",
+)
 
 
 _OF_RULES = ("id", "rules", "proposed", "proposed_by")
@@ -41,6 +53,8 @@ class ValidatedRow(NamedTuple):
     name: str | None
     is_ready: bool
     problems: str | None
+    round: int
+    attempt: int
 
 
 _ROWS = f"SELECT {', '.join(ValidatedRow._fields)} FROM payout_items WHERE payout_id = :payout_id ORDER BY line"  # noqa: S608
@@ -56,7 +70,7 @@ def digest_of_items(rows: Iterable[ValidatedRow]) -> str:
     digest = sha256()
     for row in rows:
         # SQLite has 0 and 1 for booleans.
-        digest.update(orjson.dumps((*row[:-2], bool(row.is_ready), row.problems)) + b"\n")
+        digest.update(orjson.dumps(tuple(row._replace(is_ready=bool(row.is_ready)))) + b"\n")
     return digest.hexdigest()
 
 

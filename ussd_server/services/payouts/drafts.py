@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-from peewee import IntegrityError, fn
+from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import insert_rows, lock_row
@@ -18,12 +18,12 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem, transaction_reference
-from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.approvers import caller_id, caller_people, end_approvals, standing
+from ussd_server.services.payouts.attempts import used_references
 from ussd_server.services.payouts.digests import (
     PayoutDigests,
     ValidatedRow,
@@ -49,7 +49,6 @@ MOST_LINES_NAMED = 5
 
 # How the problems of rows begin that depend on other rows and payments.
 _REFERENCE_PROBLEMS = ("reference: Used in rows ", "reference: Was used before.")
-_REFERENCES_AT_ONCE = 500
 _FURTHEST = timedelta(days=366)
 _MOST_ROWS_BESIDE_OTHERS = 500
 # Of a row; its problems and its metadata are written as JSON, and what was sent is kept in the digest alone.
@@ -64,19 +63,18 @@ class PayoutDrafts:
         # The largest file takes a quarter of a second of processor time, and 20 MB.
         self._files = Bulkhead(2, 1)
 
-    def create(self, request: CreatePayout, context: RequestContext, copied_from: str | None = None) -> CreatedPayout:
+    def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         """Validate and keep every row, and send none. The same content under the same reference is the same payout.
 
-        `copied_from` is the id of the payout whose rows it pays instead. Raises INVALID_REQUEST for a file that cannot
-        be read, for no row or more than 5,000, without a reference, and for a date in the past or more than a year
-        ahead; IDEMPOTENCY_KEY_REUSED for the reference of another payout; SERVICE_UNAVAILABLE while other files are
-        read.
+        Raises INVALID_REQUEST for a file that cannot be read, for no row or more than 5,000, without a reference, and
+        for a date in the past or more than a year ahead; IDEMPOTENCY_KEY_REUSED for the reference of another payout;
+        SERVICE_UNAVAILABLE while other files are read.
         """
         context.require("payouts:write")
         with self._permit_for(request, len(request.items), context):
-            return self._create(request, context, copied_from)
+            return self._create(request, context)
 
-    def _create(self, request: CreatePayout, context: RequestContext, copied_from: str | None) -> CreatedPayout:
+    def _create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         if not request.reference:
             raise ServiceError(Code.INVALID_REQUEST, "reference: Missing data for required field.")
         # The payment of a row is named by both references.
@@ -85,9 +83,8 @@ class PayoutDrafts:
         digest = _digest_of(rows, request)
         if (known := _find(context.client_id, request.reference)) is not None:
             return _repeated(known, digest)
-        self._require_ahead(request.send_at)
-        number = _next_number(context.client_id, request.reference)
-        payout, items = self._validated(rows, request, digest, context, number=number, copied_from=copied_from)
+        require_ahead(request.send_at, self._clock.now())
+        payout, items = self._validated(rows, request, digest, context)
         try:
             with unit_of_work():
                 self._insert(payout, items, context)
@@ -132,15 +129,13 @@ class PayoutDrafts:
         if latest.request_digest == digest:
             return _repeated(latest, digest)
         _require_draft(known)
-        first = known.copied_from or known.id
-        number = known.reservation_number
-        payout, items = self._validated(rows, terms, digest, context, known.people, number=number, copied_from=first)
+        payout, items = self._validated(rows, terms, digest, context, known.people)
         now = payout.created_at
         with unit_of_work():
             lock_row(Client, known.client_id)
             row = lock_row(Payout, known.id)
             _require_draft(row)
-            end_approvals(standing(row.id), now)
+            end_approvals(standing(row), now)
             mark_cancelled(row, now)
             row.replaced_by = payout.id
             row.save()
@@ -155,16 +150,10 @@ class PayoutDrafts:
         digest: str,
         context: RequestContext,
         earlier_people: Collection[str] = (),
-        *,
-        number: int,
-        copied_from: str | None,
     ) -> tuple[Payout, list[dict[str, Any]]]:
-        """A draft of rows that were read, with the values of its rows. Nothing is kept.
-
-        `number` is that of its next reservation.
-        """
+        """A draft of rows that were read, with the values of its rows. Nothing is kept."""
         assert request.reference is not None
-        self._validate(rows, request.reference, number, context.client_id)
+        self._validate(rows, request.reference, context.client_id)
         now = self._clock.now()
         ready = [row for row in rows if row.is_ready]
         payout = Payout(
@@ -173,7 +162,6 @@ class PayoutDrafts:
             reference=request.reference,
             description=request.description,
             send_at=request.send_at,
-            reservation_number=number,
             status=PayoutStatus.DRAFT,
             request_digest=digest,
             item_count=len(rows),
@@ -183,7 +171,6 @@ class PayoutDrafts:
             total_fee_cents=sum(row.fee_cents or 0 for row in ready),
             created_by=caller_id(context),
             operator=context.caller.operator,
-            copied_from=copied_from,
             request_id=context.request_id,
             traceparent=current_traceparent(),
             people=people_behind(context.client_id, caller_people(context) | frozenset(earlier_people)),
@@ -191,17 +178,14 @@ class PayoutDrafts:
             updated_at=now,
             due_at=now if any(row.name for row in ready) else None,
         )
+        payout.round_by, payout.round_people, payout.round_count = payout.created_by, payout.people, len(ready)
+        payout.round_amount_cents, payout.round_fee_cents = payout.total_amount_cents, payout.total_fee_cents
         items = [_values(payout.id, row) for row in with_pauses(rows)]
         payout.items_digest = digest_of_items(
             ValidatedRow._make(item.get(name) for name in ValidatedRow._fields) for item in with_pauses(items)
         )
         payout.draft_digest = self._digests.of_draft(payout)
         return payout, items
-
-    def _require_ahead(self, send_at: datetime | None) -> None:
-        now = self._clock.now()
-        if send_at is not None and not now < send_at <= now + _FURTHEST:
-            raise ServiceError(Code.INVALID_REQUEST, "send_at: Must lie ahead, by a year at most.")
 
     def _require_as_validated(self, known: Payout) -> None:
         """Raise INVALID_REQUEST when a draft or its rows were changed since they were validated."""
@@ -231,7 +215,7 @@ class PayoutDrafts:
             write_payout_event(payout, "payout.needs_approval", self._outbox, now)
         write_audit_event("payout.created", context, now, client_id=payout.client_id, object_id=payout.id)
 
-    def _validate(self, rows: Sequence[PayoutRow], reference: str, number: int, client_id: str) -> None:
+    def _validate(self, rows: Sequence[PayoutRow], reference: str, client_id: str) -> None:
         # Read the fee afresh: a draft has no check of its fee, and approvers rely on the sum.
         self._fees.forget(client_id, TransactionType.DISBURSEMENT)
         terms = self._fees.find(client_id, TransactionType.DISBURSEMENT)
@@ -247,7 +231,7 @@ class PayoutDrafts:
                 row.problems.append("phone_number: The number does not show its provider.")
                 continue
             row.problems += self._problems_of(row.provider, row.amount_cents)
-        _validate_references(rows, reference, number, client_id)
+        _validate_references(rows, reference, client_id)
 
     def _problems_of(self, name: str, amount_cents: int) -> list[str]:
         """Why a provider would never move an amount, in sentences."""
@@ -256,19 +240,6 @@ class PayoutDrafts:
         if provider is None or bounds is None or not bounds.enabled:
             return [f"phone_number: {name} is not set up for disbursements here."]
         return problems_of_amount(provider, amount_cents, Direction.DISBURSEMENT)
-
-
-def used_references(client_id: str, references: Collection[str]) -> set[str]:
-    """The references that transactions of the client have already."""
-    listed, used = list(references), set[str]()
-    for start in range(0, len(listed), _REFERENCES_AT_ONCE):
-        rows = Transaction.select(Transaction.reference).where(
-            Transaction.client_id == client_id,
-            Transaction.reference.in_(listed[start : start + _REFERENCES_AT_ONCE]),
-            Transaction.type != TransactionType.DEPOSIT,
-        )
-        used.update(row.reference for row in rows)
-    return used
 
 
 def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]) -> list[PayoutRow]:
@@ -290,12 +261,12 @@ def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]
     return rows if is_changed else []
 
 
-def _validate_references(rows: Sequence[PayoutRow], payout: str, number: int, client_id: str) -> None:
+def _validate_references(rows: Sequence[PayoutRow], payout: str, client_id: str) -> None:
     """Add the problems of references that the rows repeat, or that were used before."""
     lines = defaultdict(list)
     for row in rows:
         if row.reference:
-            lines[transaction_reference(payout, row.reference, number)].append(row)
+            lines[transaction_reference(payout, row.reference, 1)].append(row)
     for same in lines.values():
         if len(same) > 1:
             named = [str(row.line) for row in same[:MOST_LINES_NAMED]]
@@ -317,12 +288,10 @@ def _find(client_id: str, reference: str) -> Payout | None:
     return row
 
 
-def _next_number(client_id: str, reference: str) -> int:
-    """The number of the reservation of a new payout: drafts of revoked keys may have used earlier ones."""
-    revoked = Payout.select(fn.MAX(Payout.reservation_number)).where(
-        Payout.client_id == client_id, Payout.reference == reference
-    )
-    return revoked.scalar() or 1
+def require_ahead(send_at: datetime | None, now: datetime) -> None:
+    """Raise INVALID_REQUEST for a date in the past, or more than a year ahead."""
+    if send_at is not None and not now < send_at <= now + _FURTHEST:
+        raise ServiceError(Code.INVALID_REQUEST, "send_at: Must lie ahead, by a year at most.")
 
 
 def _digest_of(rows: Sequence[PayoutRow], request: CreatePayout) -> str:
@@ -331,6 +300,8 @@ def _digest_of(rows: Sequence[PayoutRow], request: CreatePayout) -> str:
 
 
 def _require_draft(payout: Payout) -> None:
+    if payout.round > 1:
+        raise ServiceError(Code.INVALID_REQUEST, "The rows of a later round are as they were sent before")
     if payout.replaced_by is not None:
         raise ServiceError(Code.INVALID_REQUEST, "The payout was corrected already; correct the draft in its place")
     if payout.status != PayoutStatus.DRAFT:
@@ -347,4 +318,5 @@ def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:
     values = {name: getattr(row, name) for name in _COLUMNS}
     lists = {"problems": row.problems, "metadata": row.metadata}
     written = {name: orjson.dumps(value).decode() for name, value in lists.items() if value}
-    return values | written | {"payout_id": payout_id, "is_ready": row.is_ready}
+    placed = {"payout_id": payout_id, "is_ready": row.is_ready, "round": 1, "attempt": 1, "waits": False}
+    return values | written | placed

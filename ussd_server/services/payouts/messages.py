@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from ussd_server.services.transactions.messages import DESCRIPTION, REFERENCE, Failure
+from ussd_server.services.transactions.messages import DESCRIPTION, REFERENCE, Failure, TransactionStatus
 from ussd_server.values import grouped
 from ussd_server.wire import Cents, Internal, Length, ListPage, ListPeriod
 
@@ -22,7 +22,7 @@ FIELDS = ("phone_number", "amount", "reference", "name", "description")
 """The fields of a row that people type."""
 RESULT_COLUMNS = (
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
-    "transaction_id", "failure", "registered_name", "receipt", "warning",
+    "transaction_id", "failure", "registered_name", "receipt", "warning", "round", "attempts",
 )  # fmt: skip
 """The columns of the file with the results; further columns of the payout's file follow."""
 
@@ -73,17 +73,15 @@ class CreatePayout:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyPayout:
-    """Request for a draft with the rows of another payout, under a reference and with a date of its own.
+class RetryPayout:
+    """Request for the next round of a payout: rows that failed, or were cancelled unsent, by their references.
 
-    `only_state` is `failed` for the failed rows alone; `again` pays rows once more that were paid or may still be.
+    Without `rows`: all that may be paid again. Nothing of the round is sent before `send_at`.
     """
 
     payout_id: str
-    reference: Annotated[str, REFERENCE]
+    rows: tuple[str, ...] | None = None
     send_at: datetime | None = None
-    only_state: str | None = None
-    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +98,10 @@ class ReplacePayout:
 
 @dataclass(frozen=True, slots=True)
 class ApprovePayout:
-    """Request to approve a payout. `total_fee_cents` are the fees that the approver saw, None for any."""
+    """Request to approve a round of a payout. `total_fee_cents` are its fees that the approver saw, None for any."""
 
     payout_id: str
+    round: int = 1
     total_fee_cents: int | None = None
     note: _Note = None
 
@@ -166,6 +165,16 @@ class StateSum:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundView:
+    """The last round of a payout."""
+
+    number: Annotated[int, "1 for the first round; each retry begins the next."]
+    item_count: Annotated[int, "How many rows it has."]
+    total_amount_cents: Annotated[Cents, "What its rows add up to, in shillings."]
+    total_fee_cents: Annotated[Cents, "Their fees, in shillings."]
+
+
+@dataclass(frozen=True, slots=True)
 class PayoutView:
     payout_id: Annotated[str, "The payout."]
     reference: Annotated[str, "The client's own reference, unique for ever. Repeating a request with it is safe."]
@@ -196,6 +205,7 @@ class PayoutView:
     withdrawn_at: Annotated[datetime | None, "When an approval was withdrawn last; null for none."]
     withdrawal_reason: Annotated[str | None, "Why an approval was withdrawn, or the draft of a revoked key cancelled."]
     cancel_note: Annotated[str | None, "What the canceller wrote."]
+    round: Annotated[RoundView, "The last round. Status, approvals and times are its own; counts are of all rows."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +252,17 @@ class CreatedPayout:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptView:
+    """One attempt to pay a row."""
+
+    number: Annotated[int, "1 for the first attempt."]
+    transaction_id: Annotated[str, "Its transaction."]
+    status: Annotated[TransactionStatus, "The status of the transaction."]
+    failure: Annotated[Failure | None, "Why it failed; null for others."]
+    at: Annotated[datetime, "When it was made."]
+
+
+@dataclass(frozen=True, slots=True)
 class PayoutItemView:
     """One row of a payout."""
 
@@ -259,7 +280,7 @@ class PayoutItemView:
     ]
     state: Annotated[ItemState, "The state of the row."]
     problems: Annotated[tuple[str, ...], "What is wrong with the row, in sentences."]
-    transaction_id: Annotated[str | None, "The disbursement that the row became; null before the approval."]
+    transaction_id: Annotated[str | None, "The disbursement of its last attempt; null before the row was sent."]
     failure: Annotated[Failure | None, "Why the row failed; null unless its state is `failed`."]
     registered_name: Annotated[str | None, "The name that the provider has for the number; null until it was asked."]
     provider_transaction_id: Internal[str | None]
@@ -267,4 +288,11 @@ class PayoutItemView:
     warning: Annotated[str | None, "What an approver should look at, in words; null for nothing. It refuses nothing."]
     metadata: Annotated[
         Mapping[str, str] | None, "Further columns of the file, at most ten, by their headings; null for none."
+    ]
+    round: Annotated[int, "The last round that it is in."]
+    attempts: Annotated[tuple[AttemptView, ...], "Every attempt to pay it, in their order."]
+    retry_at: Annotated[
+        datetime | None,
+        "From when a failed row may be retried: its provider may take the failure back until then. Null while nobody "
+        "knows, and where it may be retried already or never.",
     ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from peewee import JOIN, fn
+from peewee import fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
@@ -23,9 +23,11 @@ from ussd_server.services.payouts import messages, records
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.approval_rules import approvals_needed
 from ussd_server.services.payouts.approvers import checked_note
+from ussd_server.services.payouts.attempts import has_begun, is_under_way
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.drafts import PayoutDrafts
-from ussd_server.services.payouts.queue import cancel_queued, is_under_way, waiting_providers
+from ussd_server.services.payouts.holds import release, waiting_providers
+from ussd_server.services.payouts.rounds import PayoutRounds
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import ids_of_same_person
 from ussd_server.services.transactions.create import TransactionCreator
@@ -37,8 +39,6 @@ log = Logger(__name__)
 
 # Other requests of the process go on between two reads.
 _ITEMS_OF_STREAM = 100
-# Rows that were paid or may still be. Of an approved payout, so may the ready ones, which wait for its date.
-_PAYABLE = frozenset({messages.ItemState.QUEUED, messages.ItemState.SENT, messages.ItemState.SUCCEEDED})
 
 
 class PayoutService:
@@ -49,7 +49,7 @@ class PayoutService:
         self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
         self._digests = PayoutDigests(runtime.vault)
         self._drafts = PayoutDrafts(runtime, creator.fees)
-        self._approval = PayoutApproval(runtime, creator)
+        self._approval, self._rounds = PayoutApproval(runtime, creator.gate), PayoutRounds(runtime)
 
     def create(self, request: messages.CreatePayout, context: RequestContext) -> messages.CreatedPayout:
         """Validate and keep every row, and send none (`PayoutDrafts.create`)."""
@@ -62,33 +62,17 @@ class PayoutService:
         context.require_operator()
         return self.create(request, _as_operators(context, require_name(by)))
 
-    def copy(self, request: messages.CopyPayout, context: RequestContext) -> messages.CreatedPayout:
-        """Make a draft of the rows of a payout, or of the failed ones, each validated again.
-
-        Raises what `create` raises, NOT_FOUND, and INVALID_REQUEST where rows were paid, or may still be, that the
-        request does not pay `again`, and where it wants the failed rows and there are none.
-        """
+    def retry(self, request: messages.RetryPayout, context: RequestContext) -> messages.CreatedPayout:
+        """Open the next round of a payout (`PayoutRounds.retry`). NOT_FOUND as `get`."""
         context.require("payouts:write")
-        payout = _find(request.payout_id, context)
-        rows = list(_all_rows(payout))
-        if request.only_state is not None:
-            rows = [row for row in rows if row.state == request.only_state]
-            if not rows:
-                raise ServiceError(Code.INVALID_REQUEST, "only: No row of the payout failed.")
-        payable = _PAYABLE if payout.status == messages.PayoutStatus.DRAFT else {*_PAYABLE, messages.ItemState.READY}
-        paid = sum(row.state in payable for row in rows)
-        if paid and not request.again:
-            raise ServiceError(
-                Code.INVALID_REQUEST,
-                f"{paid} of the payout's rows {'was' if paid == 1 else 'were'} paid already, or may still be. "
-                "Copy the others with only: failed, or pay all of them once more with again: true.",
-            )
-        items = tuple(
-            {name: value for name, value in (*records.fields_of(row).items(), ("metadata", row.metadata)) if value}
-            for row in rows
-        )
-        copied = messages.CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
-        return self._drafts.create(copied, context, None if request.again else payout.copied_from or payout.id)
+        return self._rounds.retry(_find(request.payout_id, context), request, context)
+
+    def retry_by_operator(
+        self, request: messages.RetryPayout, by: str, context: RequestContext
+    ) -> messages.CreatedPayout:
+        """As `retry`, on behalf of the operator named `by`. Raises what `require_name` raises, too."""
+        context.require_operator()
+        return self.retry(request, _as_operators(context, require_name(by)))
 
     def replace(self, request: messages.ReplacePayout, context: RequestContext) -> messages.CreatedPayout:
         """Put a corrected draft in the place of a draft (`PayoutDrafts.replace`). NOT_FOUND as `get`."""
@@ -130,7 +114,7 @@ class PayoutService:
             names = waiting_providers(payout.id)
         else:
             ready: Any = PayoutItem.select(PayoutItem.provider).where(
-                PayoutItem.payout_id == payout.id, PayoutItem.is_ready
+                PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.round == payout.round
             )
             names = [name for (name,) in ready.distinct().tuples()]
         away = sorted(name for name in names if name and not self._providers.takes_payments(name))
@@ -243,14 +227,19 @@ class PayoutService:
         return records.payout_view(row)
 
     def _cancel(self, row: Payout, context: RequestContext, now: datetime) -> None:
-        if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row, now)):
+        has_left = has_begun(row)
+        is_over = has_left and not is_under_way(row.id, unsent=True)
+        if row.completed_at is not None or (not release(row) and is_over):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
-        records.mark_cancelled(row, now)
-        if row.approved_at is not None and not is_under_way(row.id):
-            records.complete(row, self._outbox, now)
+        if row.round > 1 and not has_left:
+            records.cancel_round(row, now)
         else:
-            row.due_at = now if row.approved_at is not None else None
-            row.save()
+            records.mark_cancelled(row, now)
+            if row.approved_at is not None and not is_under_way(row.id):
+                records.complete(row, self._outbox, now)
+            else:
+                row.due_at = now if row.approved_at is not None else None
+                row.save()
         about = {"client_id": row.client_id, "object_id": row.id, "reason": row.cancel_note}
         write_audit_event("payout.cancelled", context, now, **about)
 
@@ -272,7 +261,7 @@ def _shortfalls(payout: Payout) -> tuple[messages.FloatShortfall, ...]:
     rows: Any = (
         PayoutItem.select(PayoutItem.provider, needed, ProviderFloat.amount_cents)
         .join(ProviderFloat, on=(ProviderFloat.provider == PayoutItem.provider))
-        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready)
+        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.round == payout.round)
         .group_by(PayoutItem.provider, ProviderFloat.amount_cents)
         .having(needed > ProviderFloat.amount_cents)
         .order_by(PayoutItem.provider)
@@ -285,14 +274,20 @@ def _items(
 ) -> list[messages.PayoutItemView]:
     rows = _rows_with_states(payout).where(PayoutItem.line > after).limit(limit)
     if request.state is not None:
-        rows = rows.where(records.item_state(payout) == request.state)
+        rows = rows.where(records.item_state() == request.state)
     if request.name_match is not None:
         # The first two conditions hold for every match, and are those of its index.
         is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
         rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
     items = list(rows)
     equal = records.equal_payments(payout, items[0].line, items[-1].line) if items else {}
-    return [records.item_view(row, messages.ItemState(row.state), _warning(row, warnings, equal)) for row in items]
+    attempts = records.attempts_of(payout.id, [row.line for row in items])
+    return [
+        records.item_view(
+            row, messages.ItemState(row.state), _warning(row, warnings, equal), attempts.get(row.line, ())
+        )
+        for row in items
+    ]
 
 
 def _warning(row: Any, warnings: Mapping[str, str], equal: Mapping[int, str]) -> str | None:
@@ -302,28 +297,9 @@ def _warning(row: Any, warnings: Mapping[str, str], equal: Mapping[int, str]) ->
 
 
 def _rows_with_states(payout: Payout) -> Any:
-    """The rows of a payout in the order of their lines, with their transactions, each with its state."""
-    return (
-        PayoutItem.select(
-            PayoutItem,
-            Transaction.status,
-            Transaction.failure_code,
-            Transaction.fee_cents,
-            Transaction.provider_transaction_id,
-            records.item_state(payout).alias("state"),
-        )
-        .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == PayoutItem.transaction_id), attr="transaction")
-        .where(PayoutItem.payout_id == payout.id)
-        .order_by(PayoutItem.line)
-    )
-
-
-def _all_rows(payout: Payout) -> Iterator[Any]:
-    """Yield the rows as `_rows_with_states`, some for each query."""
-    after = 0
-    while some := list(_rows_with_states(payout).where(PayoutItem.line > after).limit(_ITEMS_OF_STREAM)):
-        yield from some
-        after = some[-1].line
+    """The rows of a payout in the order of their lines, with their last transactions, each with its state."""
+    rows = records.rows_of_payouts(PayoutItem, Transaction, records.item_state().alias("state"))
+    return rows.where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line)
 
 
 def _further_columns(payout_id: str) -> list[str]:
@@ -352,8 +328,16 @@ def _cells(row: messages.PayoutItemView, further: Sequence[str]) -> list[object]
         row.registered_name,
         row.provider_transaction_id,
         row.warning,
+        row.round,
+        " ".join(map(_written, row.attempts)),
         *((row.metadata or {}).get(heading) for heading in further),
     ]
+
+
+def _written(attempt: messages.AttemptView) -> str:
+    """An attempt on one line: number, transaction, status and the code of its failure."""
+    code = f":{attempt.failure.code}" if attempt.failure else ""
+    return f"{attempt.number}:{attempt.transaction_id}:{attempt.status}{code}"
 
 
 def _stream(payout: Payout, request: messages.ListPayoutItems) -> Iterator[messages.PayoutItemView]:

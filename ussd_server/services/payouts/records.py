@@ -1,15 +1,15 @@
-"""Payouts and their rows as clients see them. The state of a row is that of its transaction."""
+"""Payouts and their rows as clients see them. The state of a row is that of its last attempt, or of its round."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from peewee import SQL, Case, fn
+from peewee import JOIN, SQL, Case, fn
 
-from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.mail.messages import MailKind
@@ -17,12 +17,14 @@ from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approvers import approval_views, standing, standing_of
 from ussd_server.services.payouts.messages import (
     FIELDS,
+    AttemptView,
     ItemState,
     NameMatch,
     PayoutItemView,
     PayoutStates,
     PayoutStatus,
     PayoutView,
+    RoundView,
     StateSum,
 )
 from ussd_server.services.same_person import ids_of_same_person
@@ -37,35 +39,40 @@ _RECENT = timedelta(days=7)
 # How many lines a warning names.
 _MOST_LINES_NAMED = 10
 _NEVER_SENT = Transaction.asked_at.is_null()
-
-_TRANSACTION_STATE: Any = Case(
-    None,
-    (
-        (Transaction.status.in_(SUCCESSFUL), ItemState.SUCCEEDED),
-        (
-            (Transaction.status == TransactionStatus.FAILED)
-            & (Transaction.failure_code == FailureCode.CANCELLED)
-            & _NEVER_SENT,
-            ItemState.CANCELLED,
-        ),
-        (Transaction.status == TransactionStatus.FAILED, ItemState.FAILED),
-        (
-            Transaction.status.in_([TransactionStatus.CREATED, TransactionStatus.SUBMITTED]) & _NEVER_SENT,
-            ItemState.QUEUED,
-        ),
-    ),
-    ItemState.SENT,
-)
-"""The state of a row that has a transaction."""
+_NOT_PAID = (ItemState.FAILED, ItemState.CANCELLED)
 
 
-def item_state(payout: Payout) -> Any:
-    """The state of a row of `payout`, in a query that joins the transactions of the rows."""
-    waiting = ItemState.CANCELLED if payout.status == PayoutStatus.CANCELLED else ItemState.READY
+def item_state() -> Any:
+    """The state of a row, in a query that joins payouts, and the transactions of their rows' last attempts."""
+    is_open = Payout.reserved_at.is_null() & Payout.status.in_([PayoutStatus.DRAFT, PayoutStatus.APPROVED])
+    is_unsent = _NEVER_SENT & Transaction.status.in_([TransactionStatus.CREATED, TransactionStatus.SUBMITTED])
+    has_failed = Transaction.status == TransactionStatus.FAILED
     return Case(
         None,
-        ((~PayoutItem.is_ready, ItemState.INVALID), (PayoutItem.transaction_id.is_null(), waiting)),
-        _TRANSACTION_STATE,
+        (
+            (~PayoutItem.is_ready, ItemState.INVALID),
+            (PayoutItem.waits, ItemState.QUEUED),
+            (is_open & (PayoutItem.round == Payout.round), ItemState.READY),
+            (PayoutItem.transaction_id.is_null(), ItemState.CANCELLED),
+            (Transaction.status.in_(SUCCESSFUL), ItemState.SUCCEEDED),
+            (
+                has_failed & (Transaction.failure_code == FailureCode.CANCELLED) & _NEVER_SENT,
+                ItemState.CANCELLED,
+            ),
+            (has_failed, ItemState.FAILED),
+            (is_unsent, ItemState.QUEUED),
+        ),
+        ItemState.SENT,
+    )
+
+
+def rows_of_payouts(*columns: Any) -> Any:
+    """Select of rows of payouts, joined as `item_state` needs it."""
+    return (
+        PayoutItem.select(*columns)
+        .join(Payout, on=(Payout.id == PayoutItem.payout_id))
+        .switch(PayoutItem)
+        .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == PayoutItem.transaction_id), attr="transaction")
     )
 
 
@@ -76,28 +83,27 @@ def _states_of(payouts: Collection[Payout]) -> defaultdict[str, dict[ItemState, 
         if payout.invalid_count:
             # What rows with problems would add up to means nothing.
             states[payout.id][ItemState.INVALID] = StateSum(payout.invalid_count, 0, 0)
-        if payout.reserved_at is None and payout.ready_count:
+        if not _has_begun(payout) and payout.ready_count:
             state = ItemState.CANCELLED if payout.status == PayoutStatus.CANCELLED else ItemState.READY
             states[payout.id][state] = StateSum(payout.ready_count, payout.total_amount_cents, payout.total_fee_cents)
-    reserved = [payout.id for payout in payouts if payout.reserved_at is not None]
-    if reserved:
-        sums: Any = (
-            Transaction.select(
-                Transaction.payout_id,
-                _TRANSACTION_STATE.alias("state"),
-                fn.COUNT(Transaction.id),
-                fn.SUM(Transaction.amount_cents),
-                fn.SUM(Transaction.fee_cents),
-            )
-            .where(Transaction.payout_id.in_(reserved))
-            .group_by(Transaction.payout_id, SQL("state"))
-        )
-        if any(payout.reservation_number > 1 for payout in payouts):
-            # Transactions of a reservation that was withdrawn are no rows any more.
-            sums = sums.join(PayoutItem, on=(PayoutItem.transaction_id == Transaction.id))
-        for payout_id, state, count, amount_cents, fee_cents in sums.tuples():
-            states[str(payout_id)][ItemState(state)] = StateSum(int(count), int(amount_cents), int(fee_cents))
+    begun = [payout.id for payout in payouts if _has_begun(payout)]
+    sums: Any = rows_of_payouts(
+        PayoutItem.payout_id,
+        item_state().alias("state"),
+        fn.COUNT(PayoutItem.line),
+        fn.SUM(PayoutItem.amount_cents),
+        fn.SUM(PayoutItem.fee_cents),
+    )
+    of_begun = PayoutItem.payout_id.in_(begun) & PayoutItem.is_ready
+    grouped_sums = sums.where(of_begun).group_by(PayoutItem.payout_id, SQL("state")).tuples() if begun else ()
+    for payout_id, state, count, amount_cents, fee_cents in grouped_sums:
+        states[str(payout_id)][ItemState(state)] = StateSum(int(count), int(amount_cents), int(fee_cents))
     return states
+
+
+def _has_begun(payout: Payout) -> bool:
+    """Whether rows of a payout may have states of their own."""
+    return payout.reserved_at is not None or payout.round > 1
 
 
 _WRITE = writer(PayoutView)
@@ -109,7 +115,7 @@ def payout_view(row: Payout) -> PayoutStates:
 
 def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
     states = _states_of(rows)
-    approvals = standing_of([row.id for row in rows])
+    approvals = standing_of(rows)
 
     def count(row: Payout, state: ItemState) -> int:
         return states[row.id][state].count if state in states[row.id] else 0
@@ -124,6 +130,7 @@ def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
             queued_count=count(row, ItemState.QUEUED),
             states=states[row.id],
             approvals=approval_views(approvals[row.id]),
+            round=RoundView(row.round, row.round_count, row.round_amount_cents, row.round_fee_cents),
         )
         for row in rows
     )
@@ -151,8 +158,35 @@ def warnings_of(payout: Payout) -> dict[str, str]:
 def equal_payments(payout: Payout, first_line: int = 1, last_line: int | None = None) -> dict[int, str]:
     """The ready rows, by their lines, whose amount another payout pays to the same number, and which payout.
 
-    Counted are payments that did not fail, from seven days before this payout was made until it reserved its money.
+    Counted are payments that did not fail, from seven days before this payout was made until it reserved its money, and
+    rows that wait to be sent.
     """
+    return _equal_waiting(payout, first_line, last_line) | _equal_paid(payout, first_line, last_line)
+
+
+def _equal_waiting(payout: Payout, first_line: int, last_line: int | None) -> dict[int, str]:
+    other = PayoutItem.alias("other")
+    is_equal = (other.phone_number == PayoutItem.phone_number) & (other.amount_cents == PayoutItem.amount_cents)
+    rows: Any = (
+        PayoutItem.select(PayoutItem.line, Payout.reference, Payout.reserved_at)
+        .join(other, on=is_equal & other.waits)
+        .join(Payout, on=(Payout.id == other.payout_id))
+        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.line >= first_line)
+        .where(Payout.id != payout.id, Payout.client_id == payout.client_id)
+    )
+    if payout.reserved_at is not None:
+        rows = rows.where(Payout.reserved_at < payout.reserved_at)
+    return _named(rows if last_line is None else rows.where(PayoutItem.line <= last_line))
+
+
+def _named(rows: Any) -> dict[int, str]:
+    return {
+        line: f"equal payment in payout {reference} of {kampala_day(moment)}"
+        for line, reference, moment in rows.tuples()
+    }
+
+
+def _equal_paid(payout: Payout, first_line: int, last_line: int | None) -> dict[int, str]:
     of_row = (
         (Transaction.client_id == payout.client_id)
         & (Transaction.phone_number == PayoutItem.phone_number)
@@ -171,32 +205,69 @@ def equal_payments(payout: Payout, first_line: int = 1, last_line: int | None = 
         rows = rows.where(PayoutItem.line <= last_line)
     if payout.reserved_at is not None:
         rows = rows.where(Transaction.id < new_id_floor(payout.reserved_at))
-    return {
-        line: f"equal payment in payout {reference} of {kampala_day(created_at)}"
-        for line, reference, created_at in rows.tuples()
-    }
+    return _named(rows)
 
 
-def item_view(row: Any, state: ItemState, warning: str | None) -> PayoutItemView:
+def item_view(
+    row: Any, state: ItemState, warning: str | None, attempts: Sequence[tuple[int, Transaction]] = ()
+) -> PayoutItemView:
     """A row as its client sees it; `row.transaction` is its transaction where it has one."""
     transaction = row.transaction if row.transaction_id is not None else None
     return view_of_row(
         PayoutItemView,
         row,
-        fee_cents=row.fee_cents if transaction is None else transaction.fee_cents,
         name_match=None if row.name is None else NameMatch(row.name_match or NameMatch.UNKNOWN),
         provider_transaction_id=None if transaction is None else transaction.provider_transaction_id,
         state=state,
         problems=tuple(row.problems or ()),
         warning=warning,
         failure=failure_of(transaction) if state is ItemState.FAILED and transaction is not None else None,
+        attempts=tuple(
+            AttemptView(number, each.id, TransactionStatus(each.status), failure_of(each), each.created_at)
+            for number, each in attempts
+        ),
+        retry_at=None if state not in _NOT_PAID or transaction is None else retry_at(transaction),
     )
+
+
+def retry_at(transaction: Transaction) -> datetime | None:
+    """From when a failed row may be retried, where its provider may take the failure back until then."""
+    moment: datetime | None = transaction.due_at
+    return None if transaction.is_in_review else moment
+
+
+def attempts_of(payout_id: str, lines: Collection[int]) -> Mapping[int, list[tuple[int, Transaction]]]:
+    """The attempts to pay the rows with these lines, each with its number, by the lines."""
+    rows: Any = (
+        PayoutAttempt.select(PayoutAttempt, Transaction)
+        .join(Transaction, on=(Transaction.id == PayoutAttempt.transaction_id), attr="transaction")
+        .where(PayoutAttempt.payout_id == payout_id, PayoutAttempt.line.in_(list(lines)))
+    )
+    by_line = defaultdict[int, list[tuple[int, Transaction]]](list)
+    for row in rows.order_by(PayoutAttempt.line, PayoutAttempt.number):
+        by_line[row.line].append((row.number, row.transaction))
+    return by_line
 
 
 def mark_cancelled(row: Payout, now: datetime) -> None:
     """Make a payout cancelled, with nothing left to do. The caller saves it."""
     row.status, row.cancelled_at, row.updated_at = PayoutStatus.CANCELLED, now, now
     row.due_at = row.leased_until = row.lease_token = row.draft_digest = None
+
+
+def begin_draft(row: Payout) -> None:
+    """Make a payout a draft without an approval or a reservation. The caller saves it."""
+    row.status = PayoutStatus.DRAFT
+    row.approved_by = row.approved_at = row.approval_request_id = row.approval_digest = row.approved_fee_cents = None
+    row.key_id = row.counted_key_id = row.key_limit_cents = None
+    row.reserved_at = row.needs_money_at = row.due_at = None
+
+
+def cancel_round(row: Payout, now: datetime) -> None:
+    """End a round after the first one of which nothing was sent: the payout is completed, its rows as they were."""
+    row.status, row.completed_at, row.due_at, row.updated_at = PayoutStatus.COMPLETED, now, None, now
+    row.leased_until = row.lease_token = None
+    row.save()
 
 
 def complete(row: Payout, outbox: MailOutbox, now: datetime) -> None:
@@ -226,23 +297,29 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, outbox: MailOutbox, n
         "reference": view.reference,
         "status": view.status,
         "page": f"/console/payouts/{row.id}",
-        "rows": f"{view.ready_count:,}",
-        "amount": grouped(view.total_amount_cents),
-        "cost": grouped(view.total_amount_cents + view.total_fee_cents),
+        "rows": f"{row.round_count:,}",
+        "amount": grouped(row.round_amount_cents),
+        "cost": grouped(row.round_amount_cents + row.round_fee_cents),
         "succeeded": f"{view.succeeded_count:,}",
         "failed": f"{view.failed_count:,}",
         "notes": " ".join(f"“{note}”" for note in [*(each.note for each in view.approvals), row.cancel_note] if note),
         "withdrawal": row.withdrawal_reason or "",
     }
     without = ids_of_same_person(row.client_id, people_of_payout(row)) if kind is MailKind.NEEDS_APPROVAL else ()
-    occasion = f"{kind}/{row.id}/{len(view.approvals)}/{iso_milliseconds(row.withdrawn_at) if row.withdrawn_at else ''}"
+    withdrawn_at = iso_milliseconds(row.withdrawn_at) if row.withdrawn_at else ""
+    occasion = f"{kind}/{row.id}/{row.round}/{len(view.approvals)}/{withdrawn_at}"
     outbox.notify_people(kind, row.client_id, parameters, now, occasion=occasion, without=without)
 
 
 def people_of_payout(row: Payout) -> frozenset[str]:
-    """The people behind the maker of a payout and behind its approvals."""
-    people: frozenset[str] = row.people
-    return people.union(*(each.people for each in standing(row.id)))
+    """The people behind the makers of a payout and of its round, and behind its approvals."""
+    return people_of_makers(row).union(*(each.people for each in standing(row)))
+
+
+def people_of_makers(row: Payout) -> frozenset[str]:
+    """The people behind the maker of a payout and behind the maker of its round."""
+    people: frozenset[str] = row.people | row.round_people
+    return people
 
 
 def fields_of(item: Any) -> dict[str, str]:

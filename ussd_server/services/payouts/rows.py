@@ -25,6 +25,7 @@ _MOST_FURTHER, _LONGEST_FURTHER = 10, 100
 _KEYS_OF_RESULTS = frozenset(map(heading_key, RESULT_COLUMNS))
 
 PHONE_NUMBER_PROBLEM = "phone_number: Must be +256 followed by nine digits."
+METADATA_PROBLEM = "metadata: Must be an object of at most 10 texts of at most 100 characters."
 AMOUNT_PROBLEM = "amount: Must be greater than 0 and less than 1000000, with at most two decimals."
 
 _BOUNDS = FileBounds(
@@ -120,9 +121,25 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
         elif any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
             row.problems.append(f"{name}: Must not contain line breaks or control characters.")
     row.metadata = values.get("metadata")
+    if row.metadata is not None and not _is_metadata(row.metadata):
+        row.metadata = None
+        row.problems.append(METADATA_PROBLEM)
     if row.problems:
         row.sent = dict(values)
     return row
+
+
+def _is_metadata(value: object) -> bool:
+    """Whether a value is what the further columns of a file would be."""
+    return (
+        isinstance(value, dict)
+        and 0 < len(value) <= _MOST_FURTHER
+        and all(
+            isinstance(each, str) and len(each) <= _LONGEST_FURTHER and each.isprintable()
+            for pair in value.items()
+            for each in pair
+        )
+    )
 
 
 def read_file(file: bytes) -> list[PayoutRow]:

@@ -1,8 +1,9 @@
-"""Sending of payouts by the background worker: rows are released at the pace of their providers, until all are final.
+"""Sending of payouts by the background worker: rows become transactions at the pace of their providers.
 
-Released rows are settled like any other transaction (`processing/processor.py`), so a row is sent once, also when a
-worker is killed. The rows of a disabled client wait. Before the approval, the worker looks up the names that are
-registered for the phone numbers. What was approved for a later date is reserved when it is due (`approval.py`).
+A row becomes a transaction when it is about to be sent (`attempts.py`), which is settled like any other
+(`processing/processor.py`), so a row is sent once, also when a worker is killed. The rows of a disabled client wait.
+Before the approval, the worker looks up the names that are registered for the phone numbers. What was approved for a
+later date is reserved when it is due (`approval.py`).
 """
 
 from __future__ import annotations
@@ -18,15 +19,10 @@ from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.providers.messages import ANY_NAME, Registration
 from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.approval import PayoutApproval
+from ussd_server.services.payouts.attempts import is_under_way, made_and_unsent, make_attempts
+from ussd_server.services.payouts.holds import waiting_providers
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
-from ussd_server.services.payouts.queue import (
-    cancel_queued,
-    is_under_way,
-    release_queued,
-    released_and_unsent,
-    waiting_providers,
-)
 from ussd_server.services.payouts.records import complete
 from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
 from ussd_server.services.providers.subscribers import SubscriberNames
@@ -50,13 +46,13 @@ _NAMES_AWAY_SECONDS = 10.0
 
 
 class PayoutSender:
-    """Advances payouts: looks up names for drafts, releases the rows of approved ones, and completes them."""
+    """Advances payouts: looks up names for drafts, makes the attempts of approved ones, and completes them."""
 
     def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
         self._outbox = runtime.mail_outbox
         self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
         self._within_rate, self._wake_worker = runtime.within_rate, runtime.wake_up.send
-        self._approval = PayoutApproval(runtime, creator)
+        self._approval, self._creator = PayoutApproval(runtime, creator.gate), creator
         self._withdrawals = PayoutWithdrawals(runtime)
         self._names, self._gate = names, creator.gate
 
@@ -80,7 +76,7 @@ class PayoutSender:
             self._send(row.id)
 
     def _send(self, payout_id: str) -> None:
-        released = 0
+        made = 0
         with unit_of_work():
             row = lock_row(Payout, payout_id)
             now = self._clock.now()
@@ -88,16 +84,13 @@ class PayoutSender:
                 # Since it was claimed, a cancellation has completed it, or a draft was approved for a later date.
                 return
             end_lease(row)
-            if row.status == PayoutStatus.CANCELLED:
-                # A row that was in flight at the cancellation was not sent: cancel it too.
-                cancel_queued(row, now)
             waiting = waiting_providers(row.id)
             ready = [name for name in waiting if self._providers.takes_payments(name)]
-            if ready and not is_client_active(row.client_id):
+            if ready and (self._gate.is_held or not is_client_active(row.client_id)):
                 ready = []
             for name in ready:
-                released += self._release(row.id, name, now)
-            if released:
+                made += self._make(row, name, now)
+            if made:
                 row.updated_at = now
                 if row.status == PayoutStatus.APPROVED:
                     row.status = PayoutStatus.RUNNING
@@ -106,15 +99,15 @@ class PayoutSender:
             else:
                 row.due_at = now + timedelta(seconds=_rest_seconds(row, now, bool(waiting), bool(ready)))
                 row.save()
-        if released:
+        if made:
             self._wake_worker()
 
-    def _release(self, payout_id: str, name: str, now: datetime) -> int:
+    def _make(self, row: Payout, name: str, now: datetime) -> int:
         provider = self._providers.get(name)
         assert provider is not None
         most = max(1, int(provider.schedule.per_second * _SHARE_OF_A_SECOND))
-        allowed = min(most - released_and_unsent(name, now), max(1, most // _TURNS))
-        return release_queued(payout_id, name, allowed, now) if allowed > 0 else 0
+        allowed = min(most - made_and_unsent(name, now), max(1, most // _TURNS))
+        return make_attempts(self._creator, row, name, allowed) if allowed > 0 else 0
 
     def _match_names(self, row: Payout) -> None:
         """Look up some names, while no database transaction is open, and keep how they compare."""

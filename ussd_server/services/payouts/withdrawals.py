@@ -22,9 +22,10 @@ from ussd_server.services.gates.sending import lowered_limit
 from ussd_server.services.leases import end_lease
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approvers import end_approvals, standing
+from ussd_server.services.payouts.attempts import has_begun, is_under_way
+from ussd_server.services.payouts.holds import release
 from ussd_server.services.payouts.messages import PayoutStatus
-from ussd_server.services.payouts.queue import cancel_queued, is_under_way
-from ussd_server.services.payouts.records import complete, mark_cancelled, write_payout_event
+from ussd_server.services.payouts.records import begin_draft, cancel_round, complete, mark_cancelled, write_payout_event
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import MAKE, ROLES_OF
 from ussd_server.status import Code, ServiceError
@@ -68,7 +69,7 @@ _CLIENTS_OF_EXPIRED = """
     SELECT DISTINCT payouts.client_id FROM api_keys JOIN payouts ON payouts.client_id = api_keys.client_id
         AND payouts.status IN ('draft', 'approved', 'running')
     WHERE api_keys.expires_at <= :now
-        AND ((payouts.status = 'draft' AND payouts.created_by = api_keys.id) OR payouts.approved_by = api_keys.id
+        AND ((payouts.status = 'draft' AND payouts.round_by = api_keys.id) OR payouts.approved_by = api_keys.id
             OR EXISTS (SELECT 1 FROM payout_approvals AS given WHERE given.payout_id = payouts.id
                 AND given.made_by = api_keys.id AND given.withdrawn_at IS NULL))"""
 
@@ -110,33 +111,21 @@ def withdraw_approvals(
     Of a payout of which a row has left, the others are cancelled instead; one whose rows have all left stays as it is.
     """
     dialect().allow_statements(_STATEMENT_MILLISECONDS)
-    cancelled = cancel_queued(row, now) if row.reserved_at is not None else 0
-    if row.reserved_at is not None and not cancelled:
+    has_left = has_begun(row)
+    if not release(row) and has_left and not is_under_way(row.id, unsent=True):
         return
     end_approvals(approvals, now)
     row.withdrawal_reason, row.updated_at = reason, now
     end_lease(row)
-    if row.reserved_at is not None and cancelled < row.ready_count:
+    if has_left:
         _cancel_the_rest(row, reason, outbox, context, now)
         return
     if row.status != PayoutStatus.DRAFT:
-        if row.reserved_at is not None:
-            run_query(_WITHOUT_TRANSACTIONS, payout_id=row.id)
-            row.reservation_number += 1
-        row.status = PayoutStatus.DRAFT
-        row.approved_by = row.approved_at = row.key_id = row.reserved_at = row.needs_money_at = None
-        row.counted_key_id = None
-        row.approved_fee_cents = row.key_limit_cents = row.approval_digest = row.due_at = None
+        begin_draft(row)
     row.withdrawn_at = now
     row.save()
     write_payout_event(row, "payout.approval_withdrawn", outbox, now)
     _write_audit("payout.approval_withdrawn", row, reason, context, now)
-
-
-_WITHOUT_TRANSACTIONS = """
-    UPDATE payout_items SET transaction_id = NULL,
-        fee_cents = (SELECT paid.fee_cents FROM transactions AS paid WHERE paid.id = payout_items.transaction_id)
-    WHERE payout_id = :payout_id AND transaction_id IS NOT NULL"""
 
 
 def _concerned(client_id: str, now: datetime, alone: Collection[str]) -> list[str]:
@@ -144,9 +133,9 @@ def _concerned(client_id: str, now: datetime, alone: Collection[str]) -> list[st
     is_open = (Payout.client_id == client_id) & Payout.status.in_(_OPEN)
     kept = Approval.select(Approval.payout_id, Approval.made_by).join(Payout, on=(Payout.id == Approval.payout_id))
     approvals = {(row.payout_id, row.made_by) for row in kept.where(is_open, Approval.withdrawn_at.is_null())}
-    columns = (Payout.id, Payout.status, Payout.created_by, Payout.counted_key_id)
+    columns = (Payout.id, Payout.status, Payout.round_by, Payout.counted_key_id)
     payouts = list(Payout.select(*columns).where(is_open))
-    drafts = {(row.id, row.created_by) for row in payouts if row.status == PayoutStatus.DRAFT}
+    drafts = {(row.id, row.round_by) for row in payouts if row.status == PayoutStatus.DRAFT}
     gone = {each for each in {giver for _, giver in approvals} if _giver(each, APPROVE, now).fault or each in alone}
     has_limit = (ApiKey.client_id == client_id) & ApiKey.daily_limit_cents.is_null(False)
     limited = {row.id for row in ApiKey.select(ApiKey.id).where(has_limit)}
@@ -163,7 +152,7 @@ def _withdraw(
     row: Payout, outbox: MailOutbox, context: RequestContext, now: datetime, alone: Collection[str] = ()
 ) -> None:
     """Withdraw what no longer holds of a payout, which is locked."""
-    approvals = standing(row.id)
+    approvals = standing(row)
     faults = {
         each.made_by: _giver(each.made_by, APPROVE, now).fault or _alone(each.made_by, alone) for each in approvals
     }
@@ -171,11 +160,15 @@ def _withdraw(
         faults[row.counted_key_id] = faults.get(row.counted_key_id) or lowered_limit(row)
     if row.status in _OPEN and (reason := next(filter(None, faults.values()), None)):
         withdraw_approvals(row, [each for each in approvals if faults[each.made_by]], reason, outbox, context, now)
-    if row.status == PayoutStatus.DRAFT and (maker := _giver(row.created_by, MAKE, now)).is_key and maker.fault:
-        end_approvals(standing(row.id), now)
-        mark_cancelled(row, now)
-        row.revoked_at, row.withdrawal_reason = now, maker.fault
-        row.save()
+    if row.status == PayoutStatus.DRAFT and (maker := _giver(row.round_by, MAKE, now)).is_key and maker.fault:
+        end_approvals(standing(row), now)
+        row.withdrawal_reason = maker.fault
+        if row.round > 1:
+            cancel_round(row, now)
+        else:
+            mark_cancelled(row, now)
+            row.revoked_at = now
+            row.save()
         _write_audit("payout.cancelled", row, maker.fault, context, now)
 
 

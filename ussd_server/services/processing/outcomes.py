@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ussd_server.database.tables import lock_row
 from ussd_server.models.transactions import Transaction
@@ -11,7 +11,9 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts import ledger
 from ussd_server.services.gates.given_back import give_back
 from ussd_server.services.gates.messages import WayIn
-from ussd_server.services.gates.movements import UseOutcome, UseResult, has_contest, use_for
+from ussd_server.services.gates.movements import Told, UseOutcome, UseResult, find_or_make, has_contest, use_for
+from ussd_server.services.gates.receipts import account_of, direction_of
+from ussd_server.services.payouts.attempts import LateSuccess, late_success, take_row
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
@@ -24,6 +26,11 @@ REVIEW_SILENT = "nobody could confirm the outcome in time"
 REVIEW_ELSEWHERE = "it was sent to a place that the settings no longer have"
 REVIEW_RETRACTED = "the provider reported the payment as under way after it had reported failure"
 REVIEW_CONTRADICTION = "the provider reported failure after it had reported success"
+REVIEW_BESIDE = "the provider reported success after another attempt to pay the row had begun"
+REVIEW_TWICE = "the provider paid the row twice: another attempt has succeeded, too"
+
+# How soon a success is looked at again that waits for another attempt.
+_BESIDE_SECONDS = 60
 
 
 def succeed(
@@ -36,8 +43,15 @@ def succeed(
 ) -> bool:
     """Set a transaction to succeeded, move its money and write its receipt. In a unit of work, with the row locked.
 
-    Returns False, and opens a review instead, if another payment may have the same money.
+    Returns False, and opens a review instead, if another payment may have the same money, or if another attempt has
+    paid the row of a payout, or still may. Operators may decide about the latter.
     """
+    is_late_attempt = row.status == TransactionStatus.FAILED and row.payout_id is not None
+    if is_late_attempt and source is not Source.OPERATOR:
+        decision = late_success(row)
+        if decision is not LateSuccess.COUNTS:
+            _hold_beside(row, decision, way, now)
+            return False
     result = use_for(row, way, now)
     if not result.counts:
         _contest(row, result, now)
@@ -45,6 +59,8 @@ def succeed(
     replaced = result.other if result.decision is UseOutcome.REPLACES else None
     row.same_money_as = replaced.id if replaced else row.same_money_as
     row.late = row.status == TransactionStatus.FAILED
+    if is_late_attempt:
+        take_row(row)
     # Lock the collection before any account, as the creation of a refund does (no deadlock).
     original = lock_row(Transaction, row.refund_of) if row.type == TransactionType.REFUND else None
     if row.type == TransactionType.COLLECTION:
@@ -75,6 +91,17 @@ def _contest(row: Transaction, result: UseResult, now: datetime) -> None:
     row.contested_id = result.other.id if result.other else None
     if result.reason:
         open_review(row, result.reason, now)
+    row.save()
+
+
+def _hold_beside(row: Transaction, decision: LateSuccess, way: WayIn, now: datetime) -> None:
+    """Hold the money of an attempt that succeeded late: it is charged to nobody while another attempt may count."""
+    waits = decision is LateSuccess.WAITS
+    row.due_at = now + timedelta(seconds=_BESIDE_SECONDS) if waits else None
+    open_review(row, REVIEW_BESIDE if waits else REVIEW_TWICE, now)
+    if receipt := row.provider_transaction_id:
+        told = Told(way, account_of(row), direction_of(row), row.amount_cents, receipt, row.phone_number, now)
+        find_or_make(told, now, held_because=f"Transaction {row.id}: {row.review_reason}")
     row.save()
 
 

@@ -20,7 +20,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
-from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
 from ussd_server.services.gates.messages import WayIn
@@ -280,15 +280,17 @@ class PaymentProcessor:
             if row is None:
                 return
             now = self._clock.now()
-            end_lease(row)
             was_never_sent = _was_never_sent(row) and row.sent_to is None
+            is_of_payout = row.payout_id is not None
+            if was_never_sent and is_of_payout and (fault := self._gate.fault_of(row)) is not None:
+                self._cancel(row, fault)
+                return
+            end_lease(row)
             if row.status not in UNFINISHED:
                 # A failure waits for the status query that confirms it.
                 still_waits = now - row.completed_at < timedelta(seconds=_WAIT_FOR_FAILED_SECONDS)
-                row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS) if still_waits else None
-            elif was_never_sent and row.payout_id is not None:
-                row.due_at = QUEUED_UNTIL
-            elif was_never_sent and now - waits_since(row) > timedelta(seconds=UNREACHABLE_SECONDS):
+                row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS) if still_waits or is_of_payout else None
+            elif was_never_sent and not is_of_payout and _has_waited(row, now):
                 fail(
                     row,
                     FailureCode.PROVIDER_UNAVAILABLE,
@@ -333,6 +335,10 @@ class CallbackService:
             for provider in self._providers
             if provider.sends_callbacks
         ]
+
+
+def _has_waited(row: Transaction, now: datetime) -> bool:
+    return now - waits_since(row) > timedelta(seconds=UNREACHABLE_SECONDS)
 
 
 def _may_be_sent(row: Transaction) -> bool:

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, PollingSchedule, ProviderAnswer
 from ussd_server.services.gates.messages import WayIn
@@ -120,12 +120,10 @@ def _wait_on(row: Transaction, status: TransactionStatus, call: AnsweredCall) ->
 
 
 def _after_not_sent(row: Transaction, call: AnsweredCall) -> None:
-    """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS. A row of a payout waits in its queue."""
+    """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS. A row of a payout waits on."""
     row.asked_at = row.sent_to = None
     row.ask_attempts -= 1
-    if row.payout_id is not None:
-        row.due_at = QUEUED_UNTIL
-    elif call.now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
+    if row.payout_id is None and call.now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
         # If the database lost this payment once, it may have been sent under the same reference: query it.
         outcomes.fail(row, FailureCode.PROVIDER_UNAVAILABLE, call.source, call.now, call.detail, call.next_check_at)
     else:
@@ -138,7 +136,9 @@ def _apply_after_failure(row: Transaction, schedule: PollingSchedule, answer: Pr
     late_check_at = row.completed_at + timedelta(seconds=schedule.late_check_after)
     is_early = now - row.completed_at < timedelta(seconds=schedule.give_up_after)
     is_retracted = row.review_reason == outcomes.REVIEW_RETRACTED and row.review_closed_at is None
-    if outcome is Outcome.PENDING or (outcome is Outcome.UNKNOWN and (is_early or is_retracted)):
+    # A row of a payout is paid again only after its provider has confirmed the failure.
+    is_awaited = is_early or is_retracted or row.payout_id is not None
+    if outcome is Outcome.PENDING or (outcome is Outcome.UNKNOWN and is_awaited):
         row.due_at = now + timedelta(seconds=schedule.late_check_after if is_early else SLOW_POLL_SECONDS)
         if outcome is Outcome.PENDING:
             # The reservation was released already, and the money may still move: open a review.

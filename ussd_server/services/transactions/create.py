@@ -120,7 +120,7 @@ class Plan:
     `holds` and `moves` are two accounts: `holds` reserves the amount on the first for the second, `moves` pays it to
     the second; the transaction's own account pays the fee. Neither: the money moves later. `lacking_cents` is what
     its own account lacks, which becomes the client's shortfall. `due_at` None: due now.
-    `made_by` None: the creator reads the maker's name from the database.
+    `made_by` None: the creator reads the maker's name from the database. `fee_cents` None: the fee that is agreed now.
     """
 
     amount_cents: int
@@ -130,6 +130,7 @@ class Plan:
     lacking_cents: int = 0
     due_at: datetime | None = None
     made_by: MadeBy | None = None
+    fee_cents: int | None = None
 
 
 Within = Callable[[Transaction], AbstractContextManager[None]]
@@ -207,7 +208,7 @@ class TransactionCreator:
             "status": TransactionStatus.CREATED,
             "currency": "UGX",
             "amount_cents": plan.amount_cents,
-            "fee_cents": fee_cents(terms, plan.amount_cents),
+            "fee_cents": fee_cents(terms, plan.amount_cents) if plan.fee_cents is None else plan.fee_cents,
             "reference": identity.reference,
             "idempotency_key": identity.idempotency_key,
             "session_id": identity.session_id,

@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response, render_template, request
 
 from schemas.messages import UpdateClientSettingsBody
-from schemas.payouts import ApprovePayoutBody, CopyPayoutBody, CreatePayoutQuery
+from schemas.payouts import ApprovePayoutBody, CreatePayoutQuery
 from ussd_server.api.requests import load, services
 from ussd_server.console import formats, forms
 from ussd_server.console.blueprint import console
@@ -33,7 +33,7 @@ from ussd_server.services.payouts import messages
 from ussd_server.status import Code, ServiceError
 
 _REFUSALS = (Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE, Code.IDEMPOTENCY_KEY_REUSED)
-"""Why an approval, a cancellation or a copy is refused, beside what the form says."""
+"""Why an approval, a cancellation or a retry is refused, beside what the form says."""
 _FORM_BYTES = 64 * 1024
 """Bytes that a browser sends around a file."""
 
@@ -70,6 +70,8 @@ _ITEM_COLUMNS = (
     Column("receipt", "Receipt", value=lambda item: item.provider_transaction_id, where="files"),
     Column("failure", "Failure", value=lambda item: item.failure and item.failure.code, where="files"),
     Column("description", "Description", where="files"),
+    Column("round", "Round", "number", where="files"),
+    Column("attempts", "Attempts", "number", value=lambda item: len(item.attempts), where="files"),
 )
 
 _FILTERS = {
@@ -213,7 +215,10 @@ def correct_payout(context: RequestContext, payout_id: str) -> Any:
 def approve_payout(context: RequestContext, payout_id: str) -> Any:
     """Reserve the sum and the fees of all ready rows, and send them."""
     with _shown_again(payout_id, context):
-        fields = {name: value for name in ("total_fee", "note") if (value := request.form.get(name))}
+        fields: dict[str, Any] = {name: value for name in ("total_fee", "note") if (value := request.form.get(name))}
+        named = request.form.get("round", "")
+        if named.isascii() and named.isdigit():
+            fields["round"] = int(named)
         approved = services().payouts.approve(
             messages.ApprovePayout(payout_id, **load(ApprovePayoutBody(), fields)), context
         )
@@ -228,16 +233,12 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
     return done("The payout is approved. Its rows are being sent.", "show_payout", payout_id=payout_id)
 
 
-@console.page("POST", "/payouts/<payout_id>/copy", needs="payouts:write")
-def copy_payout(context: RequestContext, payout_id: str) -> Any:
+@console.page("POST", "/payouts/<payout_id>/retry", needs="payouts:write")
+def retry_payout(context: RequestContext, payout_id: str) -> Any:
+    """Open the next round with every row that may be paid again."""
     with _shown_again(payout_id, context):
-        fields = {"reference": request.form.get("reference", ""), "only": "failed"}
-        copied = services().payouts.copy(messages.CopyPayout(payout_id, **load(CopyPayoutBody(), fields)), context)
-    return done(
-        "Every row is checked. Nothing is sent before another person approves it.",
-        "show_payout",
-        payout_id=copied.payout.payout_id,
-    )
+        services().payouts.retry(messages.RetryPayout(payout_id), context)
+    return done("The rows are a draft again. Another person approves it.", "show_payout", payout_id=payout_id)
 
 
 @console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
@@ -300,12 +301,14 @@ def _people(payout: messages.PayoutView, context: RequestContext) -> dict[str, A
     reader = services().people
     names = reader.names((payout.created_by, payout.approved_by, *(each.by for each in payout.approvals)), context)
     counted_as_maker = services().payouts.counted_as_maker(payout.payout_id, context)
-    is_open = payout.status is messages.PayoutStatus.DRAFT and payout.ready_count > 0
+    is_draft = payout.status is messages.PayoutStatus.DRAFT
+    is_open = is_draft and payout.round.item_count > 0
     return {
         "created_by": names.get(payout.created_by, _OTHERS),
         "approved_by": payout.approved_by and names.get(payout.approved_by, _OTHERS),
         "approvers": reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else (),
-        "may_correct": payout.status is messages.PayoutStatus.DRAFT and payout.created_by == context.caller.user_id,
+        "may_correct": is_draft and payout.round.number == 1 and payout.created_by == context.caller.user_id,
+        "is_only_maker": payout.created_by == context.caller.user_id,
         "is_maker": context.caller.user_id in counted_as_maker,
         "approvals": [(names.get(each.by, _OTHERS), each) for each in payout.approvals],
         "needed": services().payouts.approvals_needed(payout.payout_id, context) if is_open else 0,
@@ -340,14 +343,18 @@ def _version_of(payout: messages.PayoutView) -> str:
     """The conditions of the page's actions."""
     approvals = f"{len(payout.approvals)}-approvals" if payout.status is messages.PayoutStatus.DRAFT else ""
     states = ("final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
-    parts = (payout.status.value, approvals, *states)
+    parts = (payout.status.value, str(payout.round.number), approvals, *states)
     return "-".join(filter(None, parts))
 
 
 def _result(item: messages.PayoutItemView) -> str | None:
     """Why a row is not sent or failed, or what to look at before it is sent, in words."""
     if item.failure:
-        return gettext(item.failure.message)
+        message = gettext(item.failure.message)
+        if item.retry_at is None:
+            return message
+        at = formats.local_time(item.retry_at)
+        return gettext("%(message)s. Its provider may still report it as paid until %(at)s.", message=message, at=at)
     return " ".join(map(formats.problem, item.problems)) or (formats.problem(item.warning) if item.warning else None)
 
 

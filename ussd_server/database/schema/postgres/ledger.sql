@@ -4,17 +4,17 @@
 CREATE FUNCTION ledger_guard_account() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        IF NEW.balance_cents <> 0 OR NEW.reserved_cents <> 0 THEN
+        IF NEW.balance_cents <> 0 OR NEW.reserved_cents <> 0 OR NEW.held_cents <> 0 THEN
             RAISE EXCEPTION 'an account begins empty' USING ERRCODE = 'integrity_constraint_violation';
         END IF;
     ELSIF pg_trigger_depth() < 2 THEN
-        RAISE EXCEPTION 'only a transfer changes an account' USING ERRCODE = 'integrity_constraint_violation';
+        RAISE EXCEPTION 'only a transfer and the hold of a payout change an account' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     RETURN NEW;
 END $$;
 
 CREATE TRIGGER ledger_accounts_begin_empty BEFORE INSERT ON ledger_accounts
-    FOR EACH ROW WHEN (NEW.balance_cents <> 0 OR NEW.reserved_cents <> 0) EXECUTE FUNCTION ledger_guard_account();
+    FOR EACH ROW WHEN (NEW.balance_cents <> 0 OR NEW.reserved_cents <> 0 OR NEW.held_cents <> 0) EXECUTE FUNCTION ledger_guard_account();
 
 CREATE TRIGGER ledger_accounts_guard BEFORE UPDATE ON ledger_accounts
     FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION ledger_guard_account();

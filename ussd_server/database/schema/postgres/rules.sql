@@ -200,8 +200,7 @@ CREATE TRIGGER movement_receipts_lasting BEFORE UPDATE ON movement_receipts
     EXECUTE FUNCTION guard_movement();
 
 -- A transaction keeps what it was recorded with: who, what, for whom, and every name that it can be found by. A final
--- state only moves as a provider's late success or a refund allows. A row of a payout that was cancelled unsent gives its
--- name at the provider to the row of the next approval.
+-- state only moves as a provider's late success or a refund allows.
 CREATE FUNCTION guard_new_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.status <> 'created' THEN
@@ -217,17 +216,15 @@ CREATE FUNCTION guard_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (
         NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents,
-        NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.reference, NEW.idempotency_key,
-        NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of, NEW.created_at, NEW.key_id,
+        NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference,
+        NEW.idempotency_key, NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of, NEW.created_at, NEW.key_id,
         NEW.origin
     ) IS DISTINCT FROM (
         OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents,
-        OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.reference, OLD.idempotency_key,
-        OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of, OLD.created_at, OLD.key_id,
+        OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference,
+        OLD.idempotency_key, OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of, OLD.created_at, OLD.key_id,
         OLD.origin
-    ) OR (NEW.provider_reference IS DISTINCT FROM OLD.provider_reference AND NOT (
-            OLD.status = 'failed' AND OLD.failure_code = 'CANCELLED' AND OLD.asked_at IS NULL
-            AND OLD.payout_id IS NOT NULL AND NEW.provider_reference IS NOT NULL)) THEN
+    ) THEN
         RAISE EXCEPTION 'what a transaction promised is never edited' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF NEW.status <> OLD.status AND NOT (
@@ -346,27 +343,71 @@ CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items
             OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.amount_text, OLD.provider,
             OLD.reference, OLD.description, OLD.name, OLD.is_ready, OLD.problems
         )
-        OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NOT NULL
-            AND (NEW.transaction_id, NEW.fee_cents) IS DISTINCT FROM (OLD.transaction_id, OLD.fee_cents)))
+        OR (NEW.transaction_id IS DISTINCT FROM OLD.transaction_id
+            AND (NEW.transaction_id IS NULL OR NEW.waits))
+        OR (OLD.waits AND NEW.fee_cents <> OLD.fee_cents)
+        OR ((NEW.round, NEW.attempt) IS DISTINCT FROM (OLD.round, OLD.attempt)
+            AND (NEW.round <= OLD.round OR NEW.attempt NOT IN (OLD.attempt, OLD.attempt + 1))))
     EXECUTE FUNCTION guard_payout_item();
 
--- An approval that is withdrawn makes its payout a draft again.
+CREATE TRIGGER payout_attempts_keep BEFORE UPDATE OR DELETE ON payout_attempts
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payout_attempts_keep_all BEFORE TRUNCATE ON payout_attempts EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payout_holds_keep BEFORE DELETE ON payout_holds FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payout_holds_keep_all BEFORE TRUNCATE ON payout_holds EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payout_holds_kept BEFORE UPDATE ON payout_holds
+    FOR EACH ROW WHEN ((
+            NEW.payout_id, NEW.number, NEW.round, NEW.key_id, NEW.day, NEW.reserved_cents
+        ) IS DISTINCT FROM (
+            OLD.payout_id, OLD.number, OLD.round, OLD.key_id, OLD.day, OLD.reserved_cents
+        )
+        OR NEW.released_cents < OLD.released_cents)
+    EXECUTE FUNCTION refuse_change();
+
+-- A payout holds the money of its waiting rows on the main account of its client.
+CREATE FUNCTION hold_for_payout() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE ledger_accounts SET
+        reserved_cents = reserved_cents + NEW.held_cents - OLD.held_cents,
+        held_cents = held_cents + NEW.held_cents - OLD.held_cents
+    WHERE client_id = NEW.client_id AND name = 'main';
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'no_overdraft' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER payouts_hold AFTER UPDATE OF held_cents ON payouts
+    FOR EACH ROW WHEN (NEW.held_cents <> OLD.held_cents) EXECUTE FUNCTION hold_for_payout();
+
+CREATE TRIGGER payouts_begin BEFORE INSERT ON payouts
+    FOR EACH ROW WHEN (NEW.held_cents <> 0 OR NEW.round <> 1) EXECUTE FUNCTION refuse_change();
+
+-- An approval that is withdrawn, and a retry, make a payout a draft again.
 CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
     FOR EACH ROW WHEN ((
             NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
             NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people,
-            NEW.created_at, NEW.send_at, NEW.items_digest
+            NEW.created_at
         ) IS DISTINCT FROM (
             OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
             OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people,
-            OLD.created_at, OLD.send_at, OLD.items_digest
+            OLD.created_at
         )
-        OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS DISTINCT FROM OLD.cancelled_at)
-        OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS DISTINCT FROM OLD.completed_at)
+        OR NEW.round NOT IN (OLD.round, OLD.round + 1)
+        OR (NEW.round = OLD.round AND (
+            (NEW.send_at, NEW.items_digest, NEW.round_by, NEW.round_people, NEW.round_count, NEW.round_amount_cents)
+            IS DISTINCT FROM
+            (OLD.send_at, OLD.items_digest, OLD.round_by, OLD.round_people, OLD.round_count, OLD.round_amount_cents)
+            OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS DISTINCT FROM OLD.cancelled_at)
+            OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS DISTINCT FROM OLD.completed_at)))
         OR (OLD.revoked_at IS NOT NULL AND NEW.revoked_at IS DISTINCT FROM OLD.revoked_at)
         OR (OLD.status <> 'draft' AND NEW.replaced_by IS DISTINCT FROM OLD.replaced_by)
-        OR NEW.reservation_number < OLD.reservation_number
-        OR (NOT (OLD.status IN ('approved', 'running') AND NEW.status = 'draft') AND (
+        OR (NEW.round = OLD.round AND NOT (OLD.status IN ('approved', 'running') AND NEW.status = 'draft') AND (
             (OLD.approved_by IS NOT NULL AND NEW.approved_by IS DISTINCT FROM OLD.approved_by)
             OR (OLD.approved_at IS NOT NULL
                 AND (NEW.approved_at, NEW.key_id) IS DISTINCT FROM (OLD.approved_at, OLD.key_id))
@@ -374,7 +415,8 @@ CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
             OR (OLD.reserved_at IS NOT NULL AND NEW.reserved_at IS DISTINCT FROM OLD.reserved_at)
             OR (OLD.needs_money_at IS NOT NULL AND NEW.needs_money_at IS DISTINCT FROM OLD.needs_money_at)
             OR ((OLD.reserved_at IS NOT NULL OR OLD.status NOT IN ('draft', 'approved'))
-                AND NEW.total_fee_cents <> OLD.total_fee_cents))))
+                AND (NEW.total_fee_cents, NEW.round_fee_cents)
+                    IS DISTINCT FROM (OLD.total_fee_cents, OLD.round_fee_cents)))))
     EXECUTE FUNCTION guard_payout_item();
 
 CREATE FUNCTION guard_payout_status() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -385,6 +427,8 @@ END $$;
 CREATE TRIGGER payouts_status BEFORE UPDATE ON payouts
     FOR EACH ROW WHEN (NEW.status <> OLD.status AND NOT (
         (OLD.status = 'draft' AND NEW.status IN ('approved', 'cancelled'))
+        OR (OLD.status = 'draft' AND NEW.status = 'completed' AND NEW.round > 1)
+        OR (OLD.status IN ('completed', 'cancelled') AND NEW.status = 'draft' AND NEW.round = OLD.round + 1)
         OR (OLD.status = 'approved' AND NEW.status IN ('draft', 'running', 'completed', 'cancelled'))
         OR (OLD.status = 'running' AND NEW.status IN ('draft', 'completed', 'cancelled'))))
     EXECUTE FUNCTION guard_payout_status();
@@ -396,17 +440,16 @@ CREATE TRIGGER payouts_key_limit BEFORE UPDATE OF key_limit_cents ON payouts
     EXECUTE FUNCTION guard_sender();
 
 CREATE TRIGGER payouts_bound BEFORE UPDATE ON payouts
-    FOR EACH ROW WHEN (NEW.copied_from IS DISTINCT FROM OLD.copied_from
-        OR (OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT NULL
-            AND NEW.counted_key_id IS DISTINCT FROM OLD.counted_key_id))
+    FOR EACH ROW WHEN (OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT NULL
+        AND NEW.counted_key_id IS DISTINCT FROM OLD.counted_key_id)
     EXECUTE FUNCTION refuse_change();
 
 CREATE TRIGGER payout_approvals_given BEFORE UPDATE ON payout_approvals
     FOR EACH ROW WHEN ((
-            NEW.id, NEW.payout_id, NEW.made_by, NEW.people, NEW.key_id, NEW.operators, NEW.note,
+            NEW.id, NEW.payout_id, NEW.round, NEW.made_by, NEW.people, NEW.key_id, NEW.operators, NEW.note,
             NEW.total_fee_cents, NEW.created_at
         ) IS DISTINCT FROM (
-            OLD.id, OLD.payout_id, OLD.made_by, OLD.people, OLD.key_id, OLD.operators, OLD.note,
+            OLD.id, OLD.payout_id, OLD.round, OLD.made_by, OLD.people, OLD.key_id, OLD.operators, OLD.note,
             OLD.total_fee_cents, OLD.created_at
         )
         OR (OLD.withdrawn_at IS NOT NULL AND NEW.withdrawn_at IS DISTINCT FROM OLD.withdrawn_at))

@@ -46,7 +46,7 @@ CREATE TRIGGER ledger_transfers_apply AFTER INSERT ON ledger_transfers BEGIN
 END;
 
 CREATE TRIGGER ledger_accounts_begin_empty BEFORE INSERT ON ledger_accounts
-WHEN NEW.balance_cents <> 0 OR NEW.reserved_cents <> 0 OR NEW.last_transfer <> 0
+WHEN NEW.balance_cents <> 0 OR NEW.reserved_cents <> 0 OR NEW.held_cents <> 0 OR NEW.last_transfer <> 0
 BEGIN SELECT RAISE(ABORT, 'an account begins empty'); END;
 
 -- The limits are checked here and raised by name: with a manual OR IGNORE, SQLite would skip the account whose CHECK
@@ -60,9 +60,16 @@ END;
 CREATE TRIGGER ledger_accounts_guard BEFORE UPDATE ON ledger_accounts
 WHEN NEW.id IS NOT OLD.id OR NEW.client_id IS NOT OLD.client_id OR NEW.name IS NOT OLD.name OR NEW.kind IS NOT OLD.kind
     OR NEW.currency IS NOT OLD.currency OR NEW.created_at IS NOT OLD.created_at
-    OR NOT EXISTS (
+    -- The hold of a payout: this part is the sum of what the client's payouts hold.
+    OR NOT (NEW.name = 'main' AND NEW.last_transfer = OLD.last_transfer AND NEW.balance_cents = OLD.balance_cents
+        AND NEW.reserved_cents - OLD.reserved_cents = NEW.held_cents - OLD.held_cents
+        AND NEW.held_cents <> OLD.held_cents
+        AND NEW.held_cents = (SELECT coalesce(sum(held_cents), 0) FROM payouts
+            WHERE client_id = NEW.client_id AND held_cents > 0))
+    AND NOT EXISTS (
         SELECT 1 FROM ledger_transfers AS made
-        WHERE made.position = NEW.last_transfer AND made.position > OLD.last_transfer AND (
+        WHERE made.position = NEW.last_transfer AND made.position > OLD.last_transfer
+            AND NEW.held_cents = OLD.held_cents AND (
             (made.debit_account_id = OLD.id
                 AND NEW.balance_cents = OLD.balance_cents - iif(made.kind IN ('move', 'post'), made.amount_cents, 0)
                 AND NEW.reserved_cents = OLD.reserved_cents

@@ -230,24 +230,20 @@ WHEN (NEW.account, NEW.direction, NEW.receipt, NEW.written) IS NOT
 BEGIN SELECT RAISE(ABORT, 'money that moved is never edited'); END;
 
 -- A transaction keeps what it was recorded with: who, what, for whom, and every name that it can be found by. A final
--- state only moves as a provider's late success or a refund allows. A row of a payout that was cancelled unsent gives its
--- name at the provider to the row of the next approval.
+-- state only moves as a provider's late success or a refund allows.
 CREATE TRIGGER transactions_begin BEFORE INSERT ON transactions WHEN NEW.status <> 'created'
 BEGIN SELECT RAISE(ABORT, 'a transaction begins as created'); END;
 
 CREATE TRIGGER transactions_promise BEFORE UPDATE ON transactions
 WHEN (
     NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents, NEW.fee_cents,
-    NEW.currency, NEW.account, NEW.provider, NEW.reference, NEW.idempotency_key, NEW.request_digest,
-    NEW.session_id, NEW.confirmation, NEW.refund_of, NEW.created_at, NEW.key_id, NEW.origin
+    NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference, NEW.idempotency_key,
+    NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of, NEW.created_at, NEW.key_id, NEW.origin
 ) IS NOT (
     OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents, OLD.fee_cents,
-    OLD.currency, OLD.account, OLD.provider, OLD.reference, OLD.idempotency_key, OLD.request_digest,
-    OLD.session_id, OLD.confirmation, OLD.refund_of, OLD.created_at, OLD.key_id, OLD.origin
-) OR (NEW.provider_reference IS NOT OLD.provider_reference AND NOT (
-    OLD.status = 'failed' AND OLD.failure_code = 'CANCELLED' AND OLD.asked_at IS NULL
-    AND OLD.payout_id IS NOT NULL AND NEW.provider_reference IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM transactions WHERE provider_reference = NEW.provider_reference)))
+    OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference, OLD.idempotency_key,
+    OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of, OLD.created_at, OLD.key_id, OLD.origin
+)
 BEGIN SELECT RAISE(ABORT, 'what a transaction promised is never edited'); END;
 
 CREATE TRIGGER transactions_final BEFORE UPDATE OF status ON transactions
@@ -324,27 +320,69 @@ WHEN (
     OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.amount_text, OLD.provider, OLD.reference,
     OLD.description, OLD.name, OLD.is_ready, OLD.problems
 )
-OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NOT NULL
-    AND (NEW.transaction_id, NEW.fee_cents) IS NOT (OLD.transaction_id, OLD.fee_cents))
+OR (NEW.transaction_id IS NOT OLD.transaction_id AND (NEW.transaction_id IS NULL OR NEW.waits))
+OR (OLD.waits AND NEW.fee_cents <> OLD.fee_cents)
+OR ((NEW.round, NEW.attempt) IS NOT (OLD.round, OLD.attempt)
+    AND (NEW.round <= OLD.round OR NEW.attempt NOT IN (OLD.attempt, OLD.attempt + 1)))
 BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END;
 
--- An approval that is withdrawn makes its payout a draft again.
+CREATE TRIGGER payout_attempts_unedited BEFORE UPDATE ON payout_attempts
+BEGIN SELECT RAISE(ABORT, 'rows of payout_attempts are never changed'); END;
+
+CREATE TRIGGER payout_attempts_keep BEFORE DELETE ON payout_attempts
+BEGIN SELECT RAISE(ABORT, 'rows of payout_attempts are never removed'); END;
+
+CREATE TRIGGER payout_attempts_unreplaced BEFORE INSERT ON payout_attempts
+WHEN EXISTS (SELECT 1 FROM payout_attempts
+        WHERE payout_id = NEW.payout_id AND line = NEW.line AND number = NEW.number)
+    OR EXISTS (SELECT 1 FROM payout_attempts WHERE transaction_id = NEW.transaction_id)
+BEGIN SELECT RAISE(ABORT, 'rows of payout_attempts are never replaced'); END;
+
+CREATE TRIGGER payout_holds_keep BEFORE DELETE ON payout_holds
+BEGIN SELECT RAISE(ABORT, 'rows of payout_holds are never removed'); END;
+
+CREATE TRIGGER payout_holds_unreplaced BEFORE INSERT ON payout_holds
+WHEN EXISTS (SELECT 1 FROM payout_holds WHERE payout_id = NEW.payout_id AND number = NEW.number)
+BEGIN SELECT RAISE(ABORT, 'rows of payout_holds are never replaced'); END;
+
+CREATE TRIGGER payout_holds_kept BEFORE UPDATE ON payout_holds
+WHEN (NEW.payout_id, NEW.number, NEW.round, NEW.key_id, NEW.day, NEW.reserved_cents)
+    IS NOT (OLD.payout_id, OLD.number, OLD.round, OLD.key_id, OLD.day, OLD.reserved_cents)
+    OR NEW.released_cents < OLD.released_cents
+BEGIN SELECT RAISE(ABORT, 'rows of payout_holds are never changed'); END;
+
+-- A payout holds the money of its waiting rows on the main account of its client.
+CREATE TRIGGER payouts_hold AFTER UPDATE OF held_cents ON payouts WHEN NEW.held_cents <> OLD.held_cents
+BEGIN
+    SELECT RAISE(ABORT, 'no_overdraft') WHERE NOT EXISTS (
+        SELECT 1 FROM ledger_accounts WHERE client_id = NEW.client_id AND name = 'main');
+    UPDATE ledger_accounts SET
+        reserved_cents = reserved_cents + NEW.held_cents - OLD.held_cents,
+        held_cents = held_cents + NEW.held_cents - OLD.held_cents
+    WHERE client_id = NEW.client_id AND name = 'main';
+END;
+
+CREATE TRIGGER payouts_begin BEFORE INSERT ON payouts WHEN NEW.held_cents <> 0 OR NEW.round <> 1
+BEGIN SELECT RAISE(ABORT, 'a payout begins with its first round and no money'); END;
+
+-- An approval that is withdrawn, and a retry, make a payout a draft again.
 CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
 WHEN (
     NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
-    NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people, NEW.created_at,
-    NEW.send_at, NEW.items_digest
+    NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people, NEW.created_at
 ) IS NOT (
     OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
-    OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people, OLD.created_at,
-    OLD.send_at, OLD.items_digest
+    OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people, OLD.created_at
 )
-OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS NOT OLD.cancelled_at)
-OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS NOT OLD.completed_at)
+OR NEW.round NOT IN (OLD.round, OLD.round + 1)
+OR (NEW.round = OLD.round AND (
+    (NEW.send_at, NEW.items_digest, NEW.round_by, NEW.round_people, NEW.round_count, NEW.round_amount_cents)
+    IS NOT (OLD.send_at, OLD.items_digest, OLD.round_by, OLD.round_people, OLD.round_count, OLD.round_amount_cents)
+    OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS NOT OLD.cancelled_at)
+    OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS NOT OLD.completed_at)))
 OR (OLD.revoked_at IS NOT NULL AND NEW.revoked_at IS NOT OLD.revoked_at)
 OR (OLD.status <> 'draft' AND NEW.replaced_by IS NOT OLD.replaced_by)
-OR NEW.reservation_number < OLD.reservation_number
-OR (NOT (OLD.status IN ('approved', 'running') AND NEW.status = 'draft') AND (
+OR (NEW.round = OLD.round AND NOT (OLD.status IN ('approved', 'running') AND NEW.status = 'draft') AND (
     (OLD.approved_by IS NOT NULL AND NEW.approved_by IS NOT OLD.approved_by)
     OR (OLD.approved_at IS NOT NULL
         AND (NEW.approved_at, NEW.key_id) IS NOT (OLD.approved_at, OLD.key_id))
@@ -352,12 +390,14 @@ OR (NOT (OLD.status IN ('approved', 'running') AND NEW.status = 'draft') AND (
     OR (OLD.reserved_at IS NOT NULL AND NEW.reserved_at IS NOT OLD.reserved_at)
     OR (OLD.needs_money_at IS NOT NULL AND NEW.needs_money_at IS NOT OLD.needs_money_at)
     OR ((OLD.reserved_at IS NOT NULL OR OLD.status NOT IN ('draft', 'approved'))
-        AND NEW.total_fee_cents <> OLD.total_fee_cents)))
+        AND (NEW.total_fee_cents, NEW.round_fee_cents) IS NOT (OLD.total_fee_cents, OLD.round_fee_cents))))
 BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END;
 
 CREATE TRIGGER payouts_status BEFORE UPDATE OF status ON payouts
 WHEN NEW.status <> OLD.status AND NOT (
     (OLD.status = 'draft' AND NEW.status IN ('approved', 'cancelled'))
+    OR (OLD.status = 'draft' AND NEW.status = 'completed' AND NEW.round > 1)
+    OR (OLD.status IN ('completed', 'cancelled') AND NEW.status = 'draft' AND NEW.round = OLD.round + 1)
     OR (OLD.status = 'approved' AND NEW.status IN ('draft', 'running', 'completed', 'cancelled'))
     OR (OLD.status = 'running' AND NEW.status IN ('draft', 'completed', 'cancelled')))
 BEGIN SELECT RAISE(ABORT, 'the status of a payout never goes back'); END;
@@ -367,16 +407,15 @@ WHEN OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT NULL AND NEW.key_lim
 BEGIN SELECT RAISE(ABORT, 'who sends a payment is never edited'); END;
 
 CREATE TRIGGER payouts_bound BEFORE UPDATE ON payouts FOR EACH ROW
-WHEN NEW.copied_from IS NOT OLD.copied_from
-    OR (OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT NULL AND NEW.counted_key_id IS NOT OLD.counted_key_id)
-BEGIN SELECT RAISE(ABORT, 'what a payout copies and counts for is never edited'); END;
+WHEN OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT NULL AND NEW.counted_key_id IS NOT OLD.counted_key_id
+BEGIN SELECT RAISE(ABORT, 'the key that a payout counts for is never edited'); END;
 
 CREATE TRIGGER payout_approvals_given BEFORE UPDATE ON payout_approvals
 WHEN (
-    NEW.id, NEW.payout_id, NEW.made_by, NEW.people, NEW.key_id, NEW.operators, NEW.note, NEW.total_fee_cents,
+    NEW.id, NEW.payout_id, NEW.round, NEW.made_by, NEW.people, NEW.key_id, NEW.operators, NEW.note, NEW.total_fee_cents,
     NEW.created_at
 ) IS NOT (
-    OLD.id, OLD.payout_id, OLD.made_by, OLD.people, OLD.key_id, OLD.operators, OLD.note, OLD.total_fee_cents,
+    OLD.id, OLD.payout_id, OLD.round, OLD.made_by, OLD.people, OLD.key_id, OLD.operators, OLD.note, OLD.total_fee_cents,
     OLD.created_at
 )
 OR (OLD.withdrawn_at IS NOT NULL AND NEW.withdrawn_at IS NOT OLD.withdrawn_at)

@@ -93,7 +93,6 @@ CREATE INDEX transactions_without_receipt ON transactions (provider, amount_cent
 CREATE INDEX transactions_request_id ON transactions (request_id, id) WHERE request_id IS NOT NULL;
 CREATE INDEX transactions_final ON transactions (client_id, completed_at) WHERE completed_at IS NOT NULL;
 CREATE INDEX transactions_late ON transactions (client_id, completed_at) WHERE late;
-CREATE INDEX transactions_of_payout_due ON transactions (payout_id, due_at, id) WHERE payout_id IS NOT NULL;
 CREATE INDEX transactions_of_payout_status ON transactions (payout_id, status) WHERE payout_id IS NOT NULL;
 CREATE INDEX transactions_contested ON transactions (contested_id) WHERE contested_id IS NOT NULL;
 CREATE INDEX transactions_settlements ON transactions (status, id) WHERE type = 'settlement';
@@ -101,12 +100,12 @@ CREATE INDEX transactions_provider_receipt ON transactions (provider_receipt, id
 CREATE INDEX transactions_of_key ON transactions (key_id, id)
     WHERE key_id IS NOT NULL AND type IN ('disbursement', 'refund');
 
--- What was paid with a key on a day of Kampala: disbursements and refunds, those of payouts included, with their fees.
--- A payment that fails later stays counted. The key may be deleted.
+-- What was paid with a key on a day of Kampala: disbursements, refunds and reservations of payouts, with their fees. A
+-- payment that fails later stays counted; what a payout releases unsent does not. The key may be deleted.
 CREATE TABLE key_spending (
     key_id uuid NOT NULL,
     day text NOT NULL,
-    spent_cents bigint NOT NULL CHECK (spent_cents > 0),
+    spent_cents bigint NOT NULL CHECK (spent_cents >= 0),
     PRIMARY KEY (key_id, day)
 ); -- by key
 ALTER TABLE key_spending SET (fillfactor = 50); -- PostgreSQL
@@ -149,6 +148,7 @@ CREATE TABLE ledger_accounts (
     currency text NOT NULL CHECK (currency = 'UGX'),
     balance_cents bigint NOT NULL,
     reserved_cents bigint NOT NULL CONSTRAINT no_negative_reservation CHECK (reserved_cents >= 0),
+    held_cents bigint NOT NULL DEFAULT 0 CHECK (held_cents >= 0),
     created_at timestamptz NOT NULL,
     last_transfer integer NOT NULL DEFAULT 0, -- SQLite
     UNIQUE (client_id, name),

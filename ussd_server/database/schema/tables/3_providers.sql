@@ -15,6 +15,7 @@ CREATE TABLE payouts (
     created_by uuid NOT NULL,
     approved_by uuid,
     request_id text,
+    approval_request_id text,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     approved_at timestamptz,
@@ -33,7 +34,6 @@ CREATE TABLE payouts (
     needs_money_at timestamptz,
     key_id uuid,
     traceparent text,
-    reservation_number integer NOT NULL DEFAULT 1 CHECK (reservation_number > 0),
     approved_fee_cents bigint CHECK (approved_fee_cents >= 0),
     withdrawn_at timestamptz,
     withdrawal_reason text,
@@ -41,19 +41,25 @@ CREATE TABLE payouts (
     cancel_note text,
     key_limit_cents bigint,
     operator text,
-    copied_from uuid,
     counted_key_id uuid,
+    held_cents bigint NOT NULL CHECK (held_cents >= 0),
+    round integer NOT NULL CHECK (round > 0),
+    round_by uuid NOT NULL,
+    round_people text NOT NULL,
+    round_count integer NOT NULL CHECK (round_count >= 0),
+    round_amount_cents bigint NOT NULL CHECK (round_amount_cents >= 0),
+    round_fee_cents bigint NOT NULL CHECK (round_fee_cents >= 0),
     CHECK (ready_count + invalid_count = item_count),
     CHECK ((approved_by IS NULL) = (approved_at IS NULL)),
-    CHECK (approved_by IS NULL OR approved_by <> created_by),
+    CHECK (approved_by IS NULL OR approved_by NOT IN (created_by, round_by)),
     CHECK (approved_at IS NULL OR status <> 'draft'),
-    CHECK (approved_at IS NOT NULL OR status IN ('draft', 'cancelled')),
+    CHECK (approved_at IS NOT NULL OR status IN ('draft', 'cancelled') OR round > 1),
     CHECK ((cancelled_at IS NOT NULL) = (status = 'cancelled')),
     CHECK (completed_at IS NOT NULL OR status <> 'completed'),
     CHECK (due_at IS NOT NULL OR approved_at IS NULL OR completed_at IS NOT NULL),
     CHECK (replaced_by IS NULL OR (status = 'cancelled' AND approved_at IS NULL)),
     CHECK (approved_at IS NOT NULL OR (reserved_at IS NULL AND needs_money_at IS NULL AND key_id IS NULL)),
-    CHECK (reserved_at IS NOT NULL OR (status NOT IN ('running', 'completed')
+    CHECK (reserved_at IS NOT NULL OR (held_cents = 0 AND status <> 'running' AND (status <> 'completed' OR round > 1)
         AND (approved_at IS NULL OR send_at IS NOT NULL))),
     CHECK (key_id IS NULL OR key_id = approved_by)
 ); -- by key
@@ -62,7 +68,7 @@ CREATE UNIQUE INDEX payouts_reference ON payouts (client_id, reference)
 -- Lists and the search find revoked drafts by their reference, too.
 CREATE INDEX payouts_named ON payouts (client_id, reference) WHERE replaced_by IS NULL;
 CREATE INDEX payouts_open ON payouts (client_id) WHERE status IN ('draft', 'approved', 'running');
-CREATE INDEX payouts_copies ON payouts (copied_from) WHERE copied_from IS NOT NULL;
+CREATE INDEX payouts_holding ON payouts (client_id) WHERE held_cents > 0;
 CREATE INDEX payouts_newest ON payouts (client_id, id);
 CREATE INDEX payouts_due ON payouts (due_at) WHERE due_at IS NOT NULL;
 
@@ -83,19 +89,47 @@ CREATE TABLE payout_items (
     problems text,
     transaction_id uuid REFERENCES transactions (id),
     metadata text,
+    round integer NOT NULL CHECK (round > 0),
+    attempt integer NOT NULL CHECK (attempt > 0),
+    waits boolean NOT NULL,
     PRIMARY KEY (payout_id, line),
     CHECK ((problems IS NULL) = is_ready),
     CHECK (amount_text IS NULL OR amount_cents IS NULL),
     CHECK (NOT is_ready OR (phone_number IS NOT NULL AND amount_cents > 0 AND fee_cents >= 0
         AND provider IS NOT NULL AND reference IS NOT NULL)),
-    CHECK (transaction_id IS NULL OR is_ready)
+    CHECK (is_ready OR (transaction_id IS NULL AND NOT waits))
 ); -- by key
 CREATE UNIQUE INDEX payout_items_transaction ON payout_items (transaction_id) WHERE transaction_id IS NOT NULL;
 CREATE INDEX payout_items_named ON payout_items (payout_id, name_match, line) WHERE name IS NOT NULL AND is_ready;
 
+CREATE INDEX payout_items_waiting ON payout_items (payout_id, provider, line) WHERE waits;
+
+CREATE TABLE payout_attempts (
+    payout_id uuid NOT NULL REFERENCES payouts (id),
+    line integer NOT NULL,
+    number integer NOT NULL CHECK (number > 0),
+    round integer NOT NULL CHECK (round > 0),
+    transaction_id uuid NOT NULL UNIQUE REFERENCES transactions (id),
+    PRIMARY KEY (payout_id, line, number)
+); -- by key
+
+-- What was reserved for a round, and what of it was released unsent.
+CREATE TABLE payout_holds (
+    payout_id uuid NOT NULL REFERENCES payouts (id),
+    number integer NOT NULL CHECK (number > 0),
+    round integer NOT NULL CHECK (round > 0),
+    key_id uuid,
+    day text NOT NULL,
+    reserved_cents bigint NOT NULL CHECK (reserved_cents > 0),
+    released_cents bigint NOT NULL CHECK (released_cents BETWEEN 0 AND reserved_cents),
+    PRIMARY KEY (payout_id, number)
+); -- by key
+CREATE INDEX payout_holds_of_key ON payout_holds (key_id, day) WHERE key_id IS NOT NULL;
+
 CREATE TABLE payout_approvals (
     id uuid PRIMARY KEY,
     payout_id uuid NOT NULL REFERENCES payouts (id),
+    round integer NOT NULL CHECK (round > 0),
     made_by uuid NOT NULL,
     people text NOT NULL,
     key_id uuid,

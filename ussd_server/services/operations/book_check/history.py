@@ -16,7 +16,7 @@ import orjson
 from ussd_server.database.tables import fixed_columns
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.transactions import Transaction
-from ussd_server.providers.failures import FAILURES, FailureCode
+from ussd_server.providers.failures import FAILURES
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.processing.outcomes import REVIEW_ELSEWHERE, REVIEW_RETRACTED
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionView
@@ -66,7 +66,7 @@ _MOMENTS = (
 )  # fmt: skip
 _NUMBERS = (
     "sequence", "late", "amount_cents", "fee_cents", "item_count", "ready_count", "invalid_count",
-    "total_amount_cents", "total_fee_cents",
+    "total_amount_cents", "total_fee_cents", "round",
 )  # fmt: skip
 
 
@@ -160,9 +160,6 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
         return True
     amounts = {name: shillings(row[f"{name}_cents"]) for name in ("amount", "fee")}
     fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in _FIXED}
-    if row["failure_code"] == FailureCode.CANCELLED and row["payout_id"] is not None:
-        # It was never sent, and the row of a later approval may have its name at the provider now.
-        del fixed["provider_reference"]
     outcome, payload = _Outcome(), dict[str, Any]()
     for event, changed in zip(events, stored, strict=True):
         # The first event keeps no nulls, a later one what differs from the first.

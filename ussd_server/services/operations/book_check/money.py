@@ -27,7 +27,12 @@ ACCOUNT_RULES = {
             GROUP BY credit_account_id
         ), history AS (SELECT account_id, sum(moved) AS balance, sum(held) AS reserved FROM legs GROUP BY account_id)
         SELECT id FROM ledger_accounts LEFT JOIN history ON account_id = id WHERE id > :low AND id <= :high
-            AND (balance_cents <> coalesce(balance, 0) OR reserved_cents <> coalesce(reserved, 0))""",
+            AND (balance_cents <> coalesce(balance, 0) OR reserved_cents <> coalesce(reserved, 0) + held_cents)""",
+    "holds other money for payouts than they hold": """
+        WITH held AS (SELECT client_id, sum(held_cents) AS cents FROM payouts WHERE held_cents > 0 GROUP BY client_id)
+        SELECT account.id FROM ledger_accounts AS account
+            LEFT JOIN held ON held.client_id = account.client_id AND account.name = 'main'
+        WHERE account.id > :low AND account.id <= :high AND account.held_cents <> coalesce(held.cents, 0)""",
     "has less than nothing": """
         SELECT id FROM ledger_accounts WHERE id > :low AND id <= :high AND (reserved_cents < 0
             OR (balance_cents < reserved_cents AND kind NOT IN ('provider', 'deposits', 'shortfall')))""",
@@ -192,8 +197,7 @@ _RULES_OF_TRANSACTIONS = {
     "has a lease or a due time far ahead": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND (leased_until > :latest_lease OR due_at > :latest_due)
-            AND NOT ((payout_id IS NOT NULL OR type = 'settlement')
-                AND asked_at IS NULL AND status IN ('created', 'submitted')
+            AND NOT (type = 'settlement' AND asked_at IS NULL AND status IN ('created', 'submitted')
                 AND due_at = '9999-01-01T00:00:00.000Z' AND leased_until IS NULL)""",
     "is complete and due again": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
@@ -243,10 +247,16 @@ _RULES_OF_TRANSACTIONS = {
         WHERE paid.id > :low AND paid.id <= :high AND paid.same_money_as IS NOT NULL AND other.id IS NULL""",
     "names a payout that does not have it as a row": """
         SELECT paid.id FROM transactions AS paid
-            LEFT JOIN payout_items AS item ON item.transaction_id = paid.id AND item.payout_id = paid.payout_id
-        WHERE paid.id > :low AND paid.id <= :high AND paid.payout_id IS NOT NULL AND item.payout_id IS NULL
-            AND NOT (paid.asked_at IS NULL AND (paid.late OR paid.status = 'failed' AND paid.failure_code = 'CANCELLED')
-                AND EXISTS (SELECT 1 FROM payouts WHERE payouts.id = paid.payout_id AND withdrawn_at IS NOT NULL))""",
+            LEFT JOIN payout_attempts AS made ON made.transaction_id = paid.id AND made.payout_id = paid.payout_id
+        WHERE paid.id > :low AND paid.id <= :high AND paid.payout_id IS NOT NULL AND made.payout_id IS NULL""",
+    "paid a row of a payout that another one paid too": """
+        SELECT paid.id FROM transactions AS paid JOIN payout_attempts AS made ON made.transaction_id = paid.id
+            JOIN payout_attempts AS other ON other.payout_id = made.payout_id AND other.line = made.line
+                AND other.number < made.number
+            JOIN transactions AS earlier ON earlier.id = other.transaction_id
+        WHERE paid.id > :low AND paid.id <= :high AND paid.status IN ('succeeded', 'reversed')
+            AND earlier.status IN ('succeeded', 'reversed') AND earlier.review_note IS NULL
+            AND paid.review_note IS NULL""",
 }
 # Where a correction moves money from or to.
 _OUTSIDE = """CASE WHEN provider IS NOT NULL THEN 'provider:' || provider
@@ -282,12 +292,19 @@ KEY_RULES = {
     "has spent another sum on a day than its payments": """
         WITH paid AS (
             SELECT key_id, {kampala_day} AS day, sum(amount_cents + fee_cents) AS cents FROM transactions
-            WHERE key_id > :low AND key_id <= :high AND type IN ('disbursement', 'refund') GROUP BY 1, 2
+            WHERE key_id > :low AND key_id <= :high AND type IN ('disbursement', 'refund') AND payout_id IS NULL
+            GROUP BY 1, 2
+        ), held AS (
+            SELECT key_id, day, sum(reserved_cents - released_cents) AS cents FROM payout_holds
+            WHERE key_id > :low AND key_id <= :high GROUP BY 1, 2
+        ), spent AS (
+            SELECT key_id, day, sum(cents) AS cents
+            FROM (SELECT * FROM paid UNION ALL SELECT * FROM held) AS each_way GROUP BY 1, 2
         ), counted AS (
             SELECT key_id, day, spent_cents AS cents FROM key_spending WHERE key_id > :low AND key_id <= :high
         )
-        SELECT key_id FROM (SELECT * FROM paid EXCEPT SELECT * FROM counted) AS uncounted
-        UNION SELECT key_id FROM (SELECT * FROM counted EXCEPT SELECT * FROM paid) AS unpaid""",
+        SELECT key_id FROM (SELECT * FROM spent EXCEPT SELECT * FROM counted) AS uncounted
+        UNION SELECT key_id FROM (SELECT * FROM counted EXCEPT SELECT * FROM spent) AS unpaid""",
 }
 
 # Names that are used twice, over the whole table: needed only if the unique index is missing.

@@ -1,0 +1,209 @@
+"""Attempts to pay a row: its transactions, one after another, of which only one may pay it.
+
+A transaction is made when its row is about to be sent, with the mark on the row, and its reservation passes from the
+payout's hold. Its name at the provider is that of payout, row and attempt, so the same attempt never pays twice. The
+next attempt begins only after the provider's definite failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from ussd_server.database.tables import insert_rows, lock_row
+from ussd_server.database.unit_of_work import dialect, run_query
+from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem, transaction_reference
+from ussd_server.models.transactions import IN_REVIEW, Transaction
+from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, joined, postings_of, write_postings
+from ussd_server.services.gates.sending import person_of
+from ussd_server.services.payouts.holds import pass_on, release
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.history import Draft, batch_of, merged, write_batch
+from ussd_server.services.transactions.makers import maker_of_payout
+from ussd_server.services.transactions.messages import (
+    MAIN_ACCOUNT,
+    SUCCESSFUL,
+    UNFINISHED,
+    MadeBy,
+    Source,
+    TransactionStatus,
+    TransactionType,
+)
+
+_REFERENCES_AT_ONCE = 500
+_SOON = timedelta(minutes=1)
+_NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
+    [TransactionStatus.CREATED, TransactionStatus.SUBMITTED]
+)
+_HAS_FAILED = Transaction.status == TransactionStatus.FAILED
+IS_DEFINITE = _HAS_FAILED & Transaction.due_at.is_null() & ~IN_REVIEW
+"""The condition that a transaction failed, its provider has confirmed that, and nobody reviews it."""
+
+
+class LateSuccess(Enum):
+    """What the success of an attempt that had failed does: count, wait for another attempt, or be a second payment."""
+
+    COUNTS = "counts"
+    WAITS = "waits"
+    SECOND = "second"
+
+
+def make_attempts(creator: TransactionCreator, payout: Payout, provider: str, most: int) -> int:
+    """Make the transactions of up to `most` rows that wait for a provider, in the order of their lines.
+
+    Rows that may not be paid now are skipped, and their money is released. Returns how many were made. Call in a unit
+    of work with the payout locked.
+    """
+    waiting = PayoutItem.select().where(
+        PayoutItem.payout_id == payout.id, PayoutItem.waits, PayoutItem.provider == provider
+    )
+    rows = list(waiting.order_by(PayoutItem.line).limit(most))
+    if skipped := _unpayable(payout, rows):
+        release(payout, skipped)
+        rows = [row for row in rows if row.line not in skipped]
+    if rows:
+        _make(creator, payout, rows)
+    return len(rows)
+
+
+def _unpayable(payout: Payout, rows: Collection[PayoutItem]) -> set[int]:
+    """The lines of rows that may not be paid: an earlier attempt did not fail, or another payment has their name."""
+    lines = {transaction_reference(payout.reference, row.reference, row.attempt): row.line for row in rows}
+    used = {lines[reference] for reference in used_references(payout.client_id, lines)}
+    return used | paid_lines(payout.id, [row.line for row in rows if row.transaction_id is not None])
+
+
+def paid_lines(payout_id: str, lines: Collection[int]) -> set[int]:
+    """Those of some lines whose rows have an attempt that did not fail, or that is under review."""
+    rows: Any = (
+        PayoutAttempt.select(PayoutAttempt.line)
+        .join(Transaction, on=(Transaction.id == PayoutAttempt.transaction_id))
+        .where(PayoutAttempt.payout_id == payout_id, PayoutAttempt.line.in_(list(lines)), ~_HAS_FAILED | IN_REVIEW)
+    )
+    return {row.line for row in rows}
+
+
+def used_references(client_id: str, references: Collection[str]) -> set[str]:
+    """The references that transactions of the client have already."""
+    listed, used = list(references), set[str]()
+    for start in range(0, len(listed), _REFERENCES_AT_ONCE):
+        rows = Transaction.select(Transaction.reference).where(
+            Transaction.client_id == client_id,
+            Transaction.reference.in_(listed[start : start + _REFERENCES_AT_ONCE]),
+            Transaction.type != TransactionType.DEPOSIT,
+        )
+        used.update(row.reference for row in rows)
+    return used
+
+
+def _make(creator: TransactionCreator, payout: Payout, rows: Sequence[PayoutItem]) -> None:
+    made_by, user_id = maker_of_payout(payout), person_of(payout)
+    drafts = [_draft(creator, payout, row, made_by, user_id) for row in rows]
+    # The fee is the one that was reserved, whatever is agreed now; the reservation counts for the key already.
+    batches = [replace(batch_of(replace(draft, legs=()), Source.SUBMIT)[0], fees=()) for draft in drafts]
+    write_batch(merged(batches))
+    made = [(row, draft.row.id) for row, draft in zip(rows, drafts, strict=True)]
+    insert_rows(
+        PayoutAttempt,
+        [
+            {
+                "payout_id": payout.id,
+                "line": row.line,
+                "number": row.attempt,
+                "round": payout.round,
+                "transaction_id": transaction_id,
+            }
+            for row, transaction_id in made
+        ],
+    )
+    run_query(
+        "UPDATE payout_items SET waits = false, transaction_id = found.id "  # noqa: S608
+        f"FROM {dialect().json_rows({'line': 'integer', 'id': 'uuid'})} "
+        "WHERE payout_items.payout_id = :payout_id AND payout_items.line = found.line",
+        rows=orjson.dumps([{"line": row.line, "id": transaction_id} for row, transaction_id in made]).decode(),
+        payout_id=payout.id,
+    )
+    pass_on(payout, sum(row.amount_cents + row.fee_cents for row in rows))
+    write_postings(
+        joined([postings_of(each.row.client_id, each.row.id, each.legs, each.row.created_at) for each in drafts])
+    )
+
+
+def _draft(creator: TransactionCreator, payout: Payout, row: PayoutItem, by: MadeBy, user_id: str | None) -> Draft:
+    identity = RequestIdentity(
+        payout.client_id,
+        TransactionType.DISBURSEMENT,
+        digest_of({"payout_id": payout.id, "line": row.line, "attempt": row.attempt}),
+        transaction_reference(payout.reference, row.reference, row.attempt),
+    )
+    columns = DraftColumns(
+        phone_number=row.phone_number,
+        provider=row.provider,
+        account=MAIN_ACCOUNT,
+        operator=payout.operator,
+        payout_id=payout.id,
+        description=row.description or payout.description,
+        metadata=row.metadata,
+        key_id=payout.counted_key_id,
+        user_id=user_id,
+        request_id=payout.approval_request_id,
+    )
+    holds = (MAIN_ACCOUNT, PROVIDER_ACCOUNT.format(row.provider))
+    return creator.draft(identity, Plan(row.amount_cents, columns, holds, made_by=by, fee_cents=row.fee_cents))
+
+
+def made_and_unsent(provider: str, now: datetime) -> int:
+    """How many transactions of payouts are due at a provider and were not sent yet."""
+    count: int = (
+        Transaction.select()
+        .where(Transaction.due_at <= now + _SOON, Transaction.provider == provider, _NEVER_SENT)
+        .where(Transaction.payout_id.is_null(False))
+        .count()
+    )
+    return count
+
+
+def has_begun(payout: Payout) -> bool:
+    """Whether a transaction of the round was made."""
+    attempts = PayoutAttempt.select().where(PayoutAttempt.payout_id == payout.id, PayoutAttempt.round == payout.round)
+    return bool(attempts.exists())
+
+
+def is_under_way(payout_id: str, *, unsent: bool = False) -> bool:
+    """Whether a transaction of a payout has no outcome yet; `unsent`: and was never sent."""
+    rows = Transaction.select(Transaction.id).where(
+        Transaction.payout_id == payout_id, _NEVER_SENT if unsent else Transaction.status.in_(UNFINISHED)
+    )
+    return bool(rows.limit(1).exists())
+
+
+def late_success(row: Transaction) -> LateSuccess:
+    """Decide about the success of a locked transaction of a payout that had failed.
+
+    Locks the payout, so that no attempt is made meanwhile.
+    """
+    lock_row(Payout, row.payout_id)
+    own = PayoutAttempt.get(PayoutAttempt.transaction_id == row.id)
+    others = Transaction.select(Transaction.status).join(
+        PayoutAttempt, on=(PayoutAttempt.transaction_id == Transaction.id)
+    )
+    of_row = (PayoutAttempt.payout_id == own.payout_id) & (PayoutAttempt.line == own.line)
+    statuses = {other.status for other in others.where(of_row, PayoutAttempt.number != own.number)}
+    if statuses & set(SUCCESSFUL):
+        return LateSuccess.SECOND
+    if statuses & set(UNFINISHED):
+        return LateSuccess.WAITS
+    return LateSuccess.COUNTS
+
+
+def take_row(row: Transaction) -> None:
+    """Let an attempt have its row, because it counts after `late_success`; release what is held for the next one."""
+    own = PayoutAttempt.get(PayoutAttempt.transaction_id == row.id)
+    release(lock_row(Payout, own.payout_id), [own.line])
+    of_row = (PayoutItem.payout_id == own.payout_id) & (PayoutItem.line == own.line)
+    PayoutItem.update(transaction_id=row.id).where(of_row).execute()

@@ -1,0 +1,114 @@
+"""The money that a payout holds for rows that wait to be sent: reserved at once, passed on row by row, or released."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+import orjson
+from peewee import fn
+
+from ussd_server.database.unit_of_work import dialect, run_query
+from ussd_server.models.keys import KeySpending
+from ussd_server.models.payouts import Payout, PayoutHold, PayoutItem
+from ussd_server.services.accounts.ledger import Postings, named_refusals, write_postings
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import kampala_day
+
+_COSTS = PayoutItem.amount_cents + PayoutItem.fee_cents
+
+
+def reserve(payout: Payout, fees: Mapping[int, int], skipped: Collection[int], now: datetime) -> None:
+    """Hold the money of the rows of a round, whose fees are by line, without those that are skipped.
+
+    Call in a `long_unit_of_work` with the payout locked. Raises OverdraftError, DailyLimitError, and INVALID_REQUEST
+    where every row is skipped. The account is locked by the last statement, so other payments hardly wait for it.
+    """
+    kept = {line: cents for line, cents in fees.items() if line not in skipped}
+    if not kept:
+        raise ServiceError(Code.INVALID_REQUEST, "Every row of the round was paid already, or may still be")
+    write_fees(payout, kept)
+    run_query(
+        f"UPDATE payout_items SET waits = true WHERE payout_id = :payout_id AND {_listed('integer')} IS NOT NULL",  # noqa: S608
+        values=_by_line(kept),
+        payout_id=payout.id,
+    )
+    cents = int(_waiting(payout.id).select(fn.SUM(_COSTS)).scalar())
+    hold = PayoutHold.create(
+        payout_id=payout.id,
+        number=PayoutHold.select().where(PayoutHold.payout_id == payout.id).count() + 1,
+        round=payout.round,
+        key_id=payout.counted_key_id,
+        day=kampala_day(now),
+        reserved_cents=cents,
+    )
+    if hold.key_id is not None:
+        spent = {"key_id": hold.key_id, "day": hold.day, "cents": cents, "limit_cents": payout.key_limit_cents}
+        write_postings(Postings(accounts=(), legs=(), spending=[spent]))
+    payout.reserved_at, payout.held_cents = now, cents
+    with named_refusals():
+        payout.save()
+
+
+def write_fees(payout: Payout, fees: Mapping[int, int]) -> None:
+    """Write the fees of rows of the round by their lines, and set the sums; the caller saves the payout."""
+    # Not a join: if the planner expects a short payout, it compares every row with every line.
+    run_query(
+        f"UPDATE payout_items SET fee_cents = {_listed('bigint')} "  # noqa: S608
+        f"WHERE payout_id = :payout_id AND {_listed('bigint')} IS NOT NULL",
+        values=_by_line(fees),
+        payout_id=payout.id,
+    )
+    ready = PayoutItem.select(fn.SUM(PayoutItem.fee_cents)).where(
+        PayoutItem.payout_id == payout.id, PayoutItem.is_ready
+    )
+    payout.total_fee_cents = int(ready.scalar() or 0)
+    payout.round_fee_cents = int(ready.where(PayoutItem.round == payout.round).scalar() or 0)
+
+
+def release(payout: Payout, lines: Collection[int] | None = None) -> int:
+    """Release the money of the waiting rows, or of those with these lines, which wait no more; return their number.
+
+    Call in a unit of work with the payout locked, and with `long_unit_of_work` where many rows may wait.
+    """
+    waiting = (PayoutItem.payout_id == payout.id) & PayoutItem.waits
+    if lines is not None:
+        waiting &= PayoutItem.line.in_(list(lines))
+    sums: Any = PayoutItem.select(fn.COUNT(PayoutItem.line), fn.SUM(_COSTS)).where(waiting).tuples()
+    ((count, cents),) = sums
+    if not count:
+        return 0
+    PayoutItem.update(waits=False).where(waiting).execute()
+    hold = PayoutHold.select().where(PayoutHold.payout_id == payout.id).order_by(PayoutHold.number.desc()).get()
+    of_hold = (PayoutHold.payout_id == hold.payout_id) & (PayoutHold.number == hold.number)
+    PayoutHold.update(released_cents=PayoutHold.released_cents + int(cents)).where(of_hold).execute()
+    KeySpending.update(spent_cents=KeySpending.spent_cents - int(cents)).where(
+        KeySpending.key_id == hold.key_id, KeySpending.day == hold.day
+    ).execute()
+    pass_on(payout, int(cents))
+    return int(count)
+
+
+def pass_on(payout: Payout, cents: int) -> None:
+    """Hold less: the money is free, or its transactions reserve it in the same unit of work."""
+    payout.held_cents -= cents
+    payout.save(only=[Payout.held_cents])
+
+
+def waiting_providers(payout_id: str) -> list[str]:
+    """The providers of the rows that wait."""
+    rows: Any = _waiting(payout_id).select(PayoutItem.provider).distinct()
+    return [row.provider for row in rows]
+
+
+def _waiting(payout_id: str) -> Any:
+    return PayoutItem.select().where(PayoutItem.payout_id == payout_id, PayoutItem.waits)
+
+
+def _listed(kind: str) -> str:
+    return dialect().json_value(":values", "'line' || line", kind)
+
+
+def _by_line(values: Mapping[int, int]) -> str:
+    return orjson.dumps({f"line{line}": value for line, value in values.items()}).decode()

@@ -1,0 +1,158 @@
+"""Retries: the next round of a payout is a draft of some of its rows, which another person approves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+from peewee import JOIN
+
+from ussd_server.context import RequestContext
+from ussd_server.database.tables import lock_row
+from ussd_server.database.unit_of_work import dialect, long_unit_of_work, run_query
+from ussd_server.models.clients import Client
+from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.payouts.approvers import caller_id, caller_people
+from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, validated_rows
+from ussd_server.services.payouts.drafts import require_ahead
+from ussd_server.services.payouts.holds import write_fees
+from ussd_server.services.payouts.messages import CreatedPayout, RetryPayout
+from ussd_server.services.payouts.records import begin_draft, payout_view, retry_at, write_payout_event
+from ussd_server.services.payouts.withdrawals import require_still_allowed
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.same_person import MAKE, people_behind
+from ussd_server.services.transactions.messages import TransactionStatus, TransactionType
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
+
+_MOST_ROWS_NAMED = 10
+
+
+class _Row(NamedTuple):
+    """A row that may be in a round: what its next attempt costs, and why it may not be, or None."""
+
+    line: int
+    reference: str
+    amount_cents: int
+    next_attempt: int
+    fault: str | None
+
+
+class PayoutRounds:
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._outbox = runtime.clock, runtime.mail_outbox
+        self._digests = PayoutDigests(runtime.vault)
+
+    def retry(self, payout: Payout, request: RetryPayout, context: RequestContext) -> CreatedPayout:
+        """Open the next round of a payout, or answer the one that is open.
+
+        Takes rows that failed for certain and rows that were cancelled unsent. Raises INVALID_REQUEST, naming rows,
+        where one that is asked for is neither, or where there is none; for a payout that is not final yet, and one that
+        was edited in the database.
+        """
+        with long_unit_of_work():
+            lock_row(Client, payout.client_id)
+            row, now = lock_row(Payout, payout.id), self._clock.now()
+            require_still_allowed(MAKE, context, now)
+            if row.round > 1 and row.completed_at is None:
+                return CreatedPayout(payout_view(row), replayed=True)
+            require_ahead(request.send_at, now)
+            _require_final(row)
+            self._require_as_approved(row)
+            rows = _chosen(row, request.rows)
+            self._open(row, rows, request, context)
+        return CreatedPayout(payout_view(row), replayed=False)
+
+    def _open(self, row: Payout, rows: Sequence[_Row], request: RetryPayout, context: RequestContext) -> None:
+        now = self._clock.now()
+        begin_draft(row)
+        row.round += 1
+        row.round_by, row.round_people = (
+            caller_id(context),
+            people_behind(row.client_id, caller_people(context)),
+        )
+        row.round_count, row.round_amount_cents = len(rows), sum(each.amount_cents for each in rows)
+        row.completed_at = row.cancelled_at = row.cancel_note = row.withdrawn_at = row.withdrawal_reason = None
+        row.send_at, row.updated_at = request.send_at, now
+        _put_in_round(row, rows)
+        terms = agreed_fee(row.client_id, TransactionType.DISBURSEMENT)
+        write_fees(row, {each.line: fee_cents(terms, each.amount_cents) for each in rows})
+        row.items_digest = digest_of_items(validated_rows(row.id))
+        row.draft_digest = self._digests.of_draft(row)
+        row.save()
+        write_payout_event(row, "payout.needs_approval", self._outbox, now)
+        write_audit_event("payout.retried", context, now, client_id=row.client_id, object_id=row.id)
+
+    def _require_as_approved(self, row: Payout) -> None:
+        if row.items_digest != digest_of_items(validated_rows(row.id)) or not self._digests.is_true(row):
+            raise ServiceError(Code.INVALID_REQUEST, "The payout is not what was approved; ask the operator")
+
+
+def _require_final(row: Payout) -> None:
+    if row.completed_at is None or (row.round == 1 and row.approved_at is None):
+        raise ServiceError(
+            Code.INVALID_REQUEST, f"The payout is {row.status}; rows are retried once every row has its outcome"
+        )
+
+
+def _chosen(row: Payout, references: Sequence[str] | None) -> list[_Row]:
+    """The rows of a round: those that are asked for, else all that may be in it. Raises INVALID_REQUEST."""
+    rows = _rows_of(row)
+    if references is None:
+        chosen = [each for each in rows.values() if each.fault is None]
+        faults = [each.fault for each in rows.values() if each.fault and ": not before " in each.fault]
+        refusal = "No row of the payout may be retried"
+    else:
+        unknown = [f"row {reference}: not in the payout" for reference in references if reference not in rows]
+        chosen = [rows[reference] for reference in dict.fromkeys(references) if reference in rows]
+        faults = unknown + [each.fault for each in chosen if each.fault]
+        refusal = "Not all of these rows may be retried"
+    if not chosen or (references is not None and faults):
+        named = "; ".join(faults[:_MOST_ROWS_NAMED])
+        raise ServiceError(Code.INVALID_REQUEST, f"{refusal}: {named}" if named else refusal)
+    return chosen
+
+
+def _rows_of(payout: Payout) -> Mapping[str, _Row]:
+    """The ready rows of a payout by their references."""
+    is_last = PayoutAttempt.transaction_id == PayoutItem.transaction_id
+    items = (
+        PayoutItem.select(PayoutItem, PayoutAttempt.number, Transaction)
+        .join(PayoutAttempt, JOIN.LEFT_OUTER, on=is_last, attr="last")
+        .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == PayoutAttempt.transaction_id), attr="transaction")
+        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready)
+        .order_by(PayoutItem.line)
+    )
+    return {item.reference: _row_of(item) for item in items}
+
+
+def _row_of(item: Any) -> _Row:
+    is_first = item.transaction_id is None
+    number = 1 if is_first else item.last.number + 1
+    fault = None if is_first else _fault_of(item.reference, item.last.transaction)
+    return _Row(item.line, item.reference, item.amount_cents, number, fault)
+
+
+def _fault_of(reference: str, last: Transaction) -> str | None:
+    """Why a row may not be retried, after its last attempt; None where it may."""
+    if last.status != TransactionStatus.FAILED:
+        return f"row {reference}: {last.status}"
+    if last.is_in_review:
+        return f"row {reference}: in review"
+    moment = retry_at(last)
+    return None if moment is None else f"row {reference}: not before {iso_milliseconds(moment)}"
+
+
+def _put_in_round(row: Payout, rows: Sequence[_Row]) -> None:
+    run_query(
+        "UPDATE payout_items SET round = :round, attempt = found.attempt "  # noqa: S608
+        f"FROM {dialect().json_rows({'line': 'integer', 'attempt': 'integer'})} "
+        "WHERE payout_items.payout_id = :payout_id AND payout_items.line = found.line",
+        rows=orjson.dumps([{"line": each.line, "attempt": each.next_attempt} for each in rows]).decode(),
+        payout_id=row.id,
+        round=row.round,
+    )
