@@ -202,3 +202,14 @@ def test_a_worker_out_of_pace_leaves_the_lease_of_another(desk: Desk, provider: 
     (claimed,) = slow.claim(1)
     slow.advance(claimed)
     assert desk.another_worker().claim(1) == []
+
+
+def test_a_provider_that_hangs_takes_at_most_half_of_the_threads(desk: Desk, provider: FakeProvider) -> None:
+    desk.processing = desk.another_worker(providers=Providers([provider, FakeProvider(name="mtn")]))
+    for number in range(10):
+        desk.order(reference=f"slow-{number}")
+    threads = desk.services.settings.worker_threads
+    first = [*desk.processing.claim(threads), *desk.processing.claim(threads)]
+    assert len(first) == threads // 2
+    desk.processing.advance(first[0])
+    assert len(desk.processing.claim(threads)) == 1, "one is finished, so another one has its place"

@@ -83,24 +83,45 @@ class PaymentProcessor:
         self._gate, self._receipts = SendingGate(runtime), ReceiptWriter(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._paused_until: dict[str, datetime] = {}
+        # Half of the threads: the other half stays free for other providers while one of them hangs.
+        self._share = max(1, runtime.settings.worker_threads // 2)
+        self._under_way: dict[str, Transaction] = {}
 
     def claim(self, limit: int) -> list[Transaction]:
         """Lease up to `limit` transactions that are due, oldest first, to this caller."""
         now = self._clock.now()
-        due = is_due(Transaction, now)
-        if paused := [name for name, until in self._paused_until.items() if now < until]:
+        due, room = is_due(Transaction, now), self._room(now)
+        full = {name for name, count in room.items() if count <= 0}
+        if paused := full | {name for name, until in self._paused_until.items() if now < until}:
             due &= Transaction.provider.not_in(paused)
         if self._gate.is_held:
             # Query payments that may have been sent; send nothing.
             due &= Transaction.asked_at.is_null(False)
+        # Not even if all of them were of the provider that has the least room.
+        limit = min([limit, *(count for name, count in room.items() if name not in full)])
         rows = Transaction.select().where(due).order_by(Transaction.due_at).limit(limit)
-        return self._leases.claim(rows, _LEASE_SECONDS)
+        claimed = self._leases.claim(rows, _LEASE_SECONDS)
+        self._under_way |= {row.id: row for row in claimed}
+        return claimed
+
+    def _room(self, now: datetime) -> dict[str, int]:
+        """How many more payments of each provider may be advanced in this process. One alone may use every thread."""
+        names = [provider.name for provider in self._providers]
+        # A copy: other threads remove what they have advanced.
+        under_way = [row.provider for row in list(self._under_way.values()) if row.leased_until > now]
+        return {name: self._share - under_way.count(name) for name in names} if len(names) > 1 else {}
 
     def advance(self, claimed: Transaction) -> None:
         """Advance a claimed transaction one step: send it or query its status, and apply the outcome.
 
         Does nothing when the lease of `claimed` has ended: another worker has the transaction, or will claim it.
         """
+        try:
+            self._advance(claimed)
+        finally:
+            self._under_way.pop(claimed.id, None)
+
+    def _advance(self, claimed: Transaction) -> None:
         now_about(
             request_id=claimed.request_id,
             transaction_id=claimed.id,
