@@ -178,9 +178,9 @@ class Worker:
         """Post provider outages, remove old rows and end old sessions, each at its interval."""
         if time.monotonic() >= self._next_notices:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS
-            for provider in self._services.runtime.providers:
-                if not provider.available:
-                    self._services.runtime.outages.report_away(provider.name)
+            for each in self._services.runtime.providers.connections:
+                if not each.available:
+                    self._services.runtime.outages.report_away(each.connection)
         if time.monotonic() < self._next_housekeeping:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS

@@ -88,6 +88,41 @@ def test_incomplete_settings_of_a_provider_are_refused_by_name(
     assert wrong(monkeypatch, tmp_path, **given) == names
 
 
+OLD_MTN = {
+    name.replace("USSD_MTN_", "USSD_MTN_OLD_"): value for name, value in mtn_settings("https://old.mtn.com").items()
+}
+BOTH = MTN | OLD_MTN | {"USSD_PROVIDERS": "mtn, mtn-old", "USSD_MTN_OLD_KIND": "mtn", "USSD_MTN_OLD_ACCOUNT": "mtn"}
+
+
+def test_a_provider_may_have_several_connections(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = read(monkeypatch, tmp_path, **BOTH, USSD_MTN_OLD_DRAINING="1")
+    seen = [(name, access.kind, access.base_url, access.draining) for name, access in settings.providers.items()]
+    assert seen == [
+        ("mtn", "mtn", MTN["USSD_MTN_BASE_URL"], False),
+        ("mtn-old", "mtn", "https://old.mtn.com", True),
+    ]
+    assert not settings.offers_sandbox, "it is not in the list"
+    assert built(settings)[:2] == ["mtn", "mtn"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"USSD_PROVIDERS": "mtn,mtn"}, {"USSD_PROVIDERS"}),
+        ({"USSD_PROVIDERS": "MTN"}, {"USSD_PROVIDERS"}),
+        ({"USSD_PROVIDERS": "m" * 21}, {"USSD_PROVIDERS"}),
+        ({"USSD_MTN_OLD_KIND": "mpesa"}, {"USSD_MTN_OLD_KIND"}),
+        ({"USSD_MTN_OLD_ACCOUNT": "other"}, {"USSD_MTN_OLD_ACCOUNT"}),
+        ({"USSD_MTN_OLD_DRAINING": "yes"}, {"USSD_MTN_OLD_DRAINING"}),
+        ({"USSD_MTN_OLD_BASE_URL": ""}, {"USSD_MTN_OLD_BASE_URL"}),
+    ],
+)
+def test_a_connection_that_cannot_be_used_is_refused_by_the_name_of_its_setting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changes: dict[str, str], names: set[str]
+) -> None:
+    assert wrong(monkeypatch, tmp_path, **BOTH | changes) == names
+
+
 def test_production_requires_tls_to_providers_and_has_no_kill_points(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -49,6 +49,8 @@ class FakeProvider:
     enquiries: int = 0
     mistakes: list[Exception] = field(default_factory=list)
     name: str = "sandbox"
+    connection: str = ""
+    draining: bool = False
     schedule: PollingSchedule = SCHEDULE
     moves_whole_shillings_only: bool = False
     refunds_in_full_only: bool = False
@@ -59,6 +61,9 @@ class FakeProvider:
     refusal: str = ""
     sent_to: str = "https://provider.example:443"
     bounds = dict.fromkeys(Direction, Bounds(True, 1, 99_999_999))
+
+    def __post_init__(self) -> None:
+        self.connection = self.connection or self.name
 
     def place(self, direction: Direction) -> str:
         return self.sent_to

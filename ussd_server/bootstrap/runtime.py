@@ -77,13 +77,13 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         settings.providers,
         clock.now,
         ca_file=settings.ca_file,
-        is_sandbox=settings.is_sandbox,
+        is_sandbox=settings.offers_sandbox,
         callback_url=lambda name: settings.public_url + tokens.callback_path(name) if settings.public_url else None,
         tokens=shared_tokens,
     )
-    names = [adapter.name for adapter in adapters]
+    names = sorted({adapter.name for adapter in adapters})
     limiter = _limiter(settings, adapters)
-    outages = ProviderOutages(settings.redis_url, limiter.is_away, names)
+    outages = ProviderOutages(settings.redis_url, limiter.is_away, [each.connection for each in adapters])
     switches = ProviderSwitches(names, clock)
     providers = Providers(adapters, outages.is_away, switches.is_off, settings.mobile_blocks)
     drop_offs = DropOffs()
@@ -111,7 +111,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         drop_offs=drop_offs,
         leases=leases,
         heartbeat=Heartbeat(leases, providers, drop_offs, clock),
-        within_rate=lambda provider: limiter.hit(f"provider:{provider}", "all").accepted,
+        within_rate=lambda connection: limiter.hit(f"provider:{connection}", "all").accepted,
         at_kill_point=kill_point(settings.kill_point),
     )
 
@@ -126,7 +126,7 @@ def _limiter(settings: Settings, adapters: Sequence[Provider]) -> Limiter:
     policies = [Policy(name, items) for name, items in _WINDOWS.items()]
     policies.append(Policy("channel", (RateLimitItemPerMinute(settings.channel_limit_per_minute),)))
     policies += [
-        Policy(f"provider:{adapter.name}", (RateLimitItemPerSecond(int(adapter.schedule.per_second)),))
+        Policy(f"provider:{adapter.connection}", (RateLimitItemPerSecond(int(adapter.schedule.per_second)),))
         for adapter in adapters
     ]
     return Limiter(SlidingWindowStorage(settings.redis_url), policies, settings.web_processes)

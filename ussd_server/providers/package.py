@@ -24,6 +24,8 @@ class ProviderAccess:
     A payment outside `least_shillings` to `most_shillings` is refused before it is sent;
     the API itself takes amounts below 1,000,000.
     `callback_url` is where the provider may report a payment, None without a public address of ours.
+    `connection` is its name in the settings, empty for that of the provider. One that is `draining` takes no new
+    payments and finishes its own.
     `shared_tokens` are the access tokens of all processes, None for a process with tokens of its own.
     """
 
@@ -34,6 +36,9 @@ class ProviderAccess:
     shared_tokens: SharedTokens | None = field(default=None, repr=False, compare=False, kw_only=True)
     least_shillings: int = field(default=500, kw_only=True)
     most_shillings: int = field(default=5_000_000, kw_only=True)
+    kind: str = field(default="", kw_only=True)
+    connection: str = field(default="", kw_only=True)
+    draining: bool = field(default=False, kw_only=True)
 
     def place(self, direction: Direction) -> str:
         """Where payments of a direction go: the address, the environment and the user, of all that tell accounts apart.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -15,8 +16,9 @@ from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import Provider
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.package import ProviderAccess, ProviderPackage
-from ussd_server.providers.settings import SettingsReader
+from ussd_server.providers.settings import SettingsReader, prefix_of
 
+_CONNECTION_NAME = re.compile(r"[a-z0-9-]{1,20}")
 PACKAGES: list[ProviderPackage] = []
 FOLDER_PROBLEMS: list[str] = []
 
@@ -57,18 +59,50 @@ def short_name(name: str) -> str:
 def read_provider_settings(
     env: Env, names: Collection[str], *, in_production: bool
 ) -> tuple[dict[str, ProviderAccess], list[str]]:
-    """The access of every provider that has a setting, by name, and what is wrong with the settings.
+    """The access of every connection by its name, in their order, and what is wrong with the settings.
 
-    `names` are those of the settings that are set, without `USSD_`. A folder that lacks something is wrong with any
-    settings.
+    Those that `USSD_PROVIDERS` lists, else every provider that has a setting. `names` are those of the settings that
+    are set, without `USSD_`. A folder that lacks something is wrong with any settings.
     """
     access, problems = dict[str, ProviderAccess](), [*FOLDER_PROBLEMS]
-    for package in PACKAGES:
-        if package.read_settings and any(name.startswith(f"{package.name.upper()}_") for name in names):
-            reader = SettingsReader(env, package.name, names, in_production=in_production)
-            access[package.name] = package.read_settings(reader)
-            problems += reader.problems
+    listed = listed_connections(env)
+    if not all(_CONNECTION_NAME.fullmatch(name) for name in listed) or len(set(listed)) < len(listed):
+        problems.append("USSD_PROVIDERS: must be different names of 1 to 20 small letters, digits and hyphens")
+        return access, problems
+    with_settings = [each.name for each in PACKAGES if any(name.startswith(prefix_of(each.name)) for name in names)]
+    connections = listed or with_settings
+    for connection in connections:
+        reader = SettingsReader(env, connection, _own(connection, names, connections), in_production=in_production)
+        if (read := _read_connection(connection, reader)) is not None:
+            access[connection] = read
+        problems += reader.problems
     return access, problems
+
+
+def listed_connections(env: Env) -> list[str]:
+    """The names in `USSD_PROVIDERS`, none without it."""
+    return [name for part in (env.str("PROVIDERS", "") or "").split(",") if (name := part.strip())]
+
+
+def _own(connection: str, names: Collection[str], connections: Collection[str]) -> set[str]:
+    """The names of a connection's settings: each belongs to the longest connection that begins it."""
+    prefixes = sorted(map(prefix_of, connections), key=len, reverse=True)
+    of_name = {name: next((prefix for prefix in prefixes if name.startswith(prefix)), None) for name in names}
+    return {name for name, prefix in of_name.items() if prefix == prefix_of(connection)}
+
+
+def _read_connection(connection: str, reader: SettingsReader) -> ProviderAccess | None:
+    """The access of one connection, None for the sandbox and for a kind that there is not."""
+    kind = reader.text("KIND", connection)
+    package = next((each for each in PACKAGES if each.name == kind), None)
+    if package is None:
+        reader.refuse("KIND", f"must be one of {', '.join(PROVIDER_NAMES)}")
+    if package is None or package.read_settings is None:
+        return None
+    if reader.text("ACCOUNT", connection) != kind:
+        reader.refuse("ACCOUNT", f"must be {kind}: all connections to one provider are of the same account there")
+    is_draining = reader.choice("DRAINING", "0", "1") == "1"
+    return replace(package.read_settings(reader), kind=kind, connection=connection, draining=is_draining)
 
 
 def build_providers(
@@ -80,18 +114,19 @@ def build_providers(
     callback_url: Callable[[str], str | None] = lambda _: None,
     tokens: SharedTokens | None = None,
 ) -> list[Provider]:
-    """The adapter of every provider that is switched on, by its access; in a sandbox also those that need none.
+    """The adapter of every connection, by its access; where `is_sandbox` also of providers that need none.
 
-    `callback_url` returns the address to which a provider of this name reports. `tokens` are the access tokens that all
+    `callback_url` returns the address to which a provider of this kind reports. `tokens` are the access tokens that all
     processes share; None: this process has its own.
     """
     trust = authorities(ca_file)
-    providers = []
-    for package in PACKAGES:
-        access = accesses.get(package.name)
-        if access is not None:
-            access = replace(access, shared_tokens=tokens, callback_url=callback_url(package.name))
-        if access is not None or (package.read_settings is None and is_sandbox):
-            # A slow provider must not take the connections of another, so each has a pool of its own.
-            providers.append(package.build(access, Transport(trust=trust), now))
-    return providers
+    built: list[Provider] = []
+    packages = {package.name: package for package in PACKAGES}
+    for access in accesses.values():
+        access = replace(access, shared_tokens=tokens, callback_url=callback_url(access.kind))
+        # A slow provider must not take the connections of another, so each has a pool of its own.
+        built.append(packages[access.kind].build(access, Transport(trust=trust), now))
+    if is_sandbox:
+        plain = [package for package in PACKAGES if package.read_settings is None]
+        built += [package.build(None, Transport(trust=trust), now) for package in plain]
+    return built

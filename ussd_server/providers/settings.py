@@ -16,18 +16,20 @@ _LONGEST_DELAY_SECONDS = 86_400
 
 
 class SettingsReader:
-    """Reads `USSD_<PROVIDER>_<NAME>`; `problems` holds one sentence for each setting that cannot be used."""
+    """Reads `USSD_<CONNECTION>_<NAME>`; `problems` holds one sentence for each setting that cannot be used."""
 
-    def __init__(self, env: Env, provider: str, names: Collection[str], *, in_production: bool) -> None:
-        """`env` has the prefix `USSD_`; `names` are those of the settings that are set, without it."""
+    def __init__(self, env: Env, connection: str, names: Collection[str], *, in_production: bool) -> None:
+        """`env` has the prefix `USSD_`; `names` are those of the connection's settings that are set, without it."""
         self.in_production = in_production
         self.problems: list[str] = []
         self._env = env
-        self._prefix = f"{provider.upper()}_"
+        self._prefix = prefix_of(connection)
         self._names = names
 
     def text(self, name: str, otherwise: str = "") -> str:
         """The text of a setting, `otherwise` when it is not set."""
+        if self._prefix + name not in self._names:
+            return otherwise
         return (self._env.str(self._prefix + name, otherwise) or otherwise).strip()
 
     def required(self, name: str) -> str:
@@ -38,6 +40,8 @@ class SettingsReader:
 
     def choice(self, name: str, *values: str) -> str:
         """One of several texts, the first when the setting is not set."""
+        if self._prefix + name not in self._names:
+            return values[0]
         return str(self._env.str(self._prefix + name, values[0], validate=validate.OneOf(values)))
 
     def base_url(self) -> str:
@@ -59,6 +63,11 @@ class SettingsReader:
 
     def refuse(self, name: str, sentence: str) -> None:
         self.problems.append(f"USSD_{self._prefix}{name}: {sentence}")
+
+
+def prefix_of(connection: str) -> str:
+    """What begins the names of a connection's settings, after `USSD_`: `MTN_OLD_` for `mtn-old`."""
+    return f"{connection.upper().replace('-', '_')}_"
 
 
 def problems_of_address(name: str, address: str, *, https_only: bool = False) -> list[str]:

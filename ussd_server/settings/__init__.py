@@ -14,7 +14,8 @@ from urllib.parse import quote
 from environs import Env, EnvValidationError, validate
 
 from ussd_server.providers.package import ProviderAccess
-from ussd_server.providers.registry import read_provider_settings
+from ussd_server.providers.registry import listed_connections, read_provider_settings
+from ussd_server.providers.settings import prefix_of
 from ussd_server.senders.messages import SmsAccess
 from ussd_server.senders.registry import read_sms_settings
 from ussd_server.settings.problems import malformed, unsafe
@@ -66,6 +67,7 @@ class Settings:
     session_life_seconds: int
     log_level: str
     providers: Mapping[str, ProviderAccess]
+    offers_sandbox: bool
     given_to_providers: Mapping[str, str] = field(repr=False)
     provider_timeout_seconds: int
     float_alert_shillings: int
@@ -183,10 +185,11 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         log_level=env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
         log_file=env.path("LOG_FILE", None),
         providers=providers,
+        offers_sandbox=env.str("ENV", "sandbox") == "sandbox" and "sandbox" in (listed_connections(env) or ["sandbox"]),
         given_to_providers={
             name: value
             for name, value in os.environ.items()
-            if any(name.startswith(f"USSD_{provider.upper()}_") for provider in (*providers, "sms"))
+            if any(name.startswith(f"USSD_{prefix_of(provider)}") for provider in (*providers, "sms"))
         },
         # Less than half of the lease under which a worker asks.
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),

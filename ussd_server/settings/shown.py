@@ -18,7 +18,18 @@ _SHOWN = (
 _NAMES = {"environment": "USSD_ENV"}
 _ADDRESSES = ("database_url", "replica_url", "redis_url", "smtp_url")
 # Of the settings of providers and of the sender of messages, all others are secrets or may be.
-_SHOWN_OF_PROVIDERS = ("_BASE_URL", "_ENVIRONMENT", "_COUNTRY", "_CURRENCY", "_VERSION", "_ENQUIRY_SECONDS", "_ADAPTER")
+_SHOWN_OF_PROVIDERS = (
+    "_BASE_URL",
+    "_ENVIRONMENT",
+    "_COUNTRY",
+    "_CURRENCY",
+    "_VERSION",
+    "_ENQUIRY_SECONDS",
+    "_ADAPTER",
+    "_KIND",
+    "_ACCOUNT",
+    "_DRAINING",
+)
 
 
 def shown_settings(settings: Settings) -> dict[str, str]:

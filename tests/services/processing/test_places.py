@@ -23,6 +23,7 @@ from ussd_server.context import RequestContext
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import REVIEW_ELSEWHERE
+from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.settings import Settings
 
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
@@ -107,6 +108,39 @@ def test_a_payment_under_way_is_not_paid_again_where_the_settings_lead_now(move:
     move.work(400)
     row = Transaction.get_by_id(payment)
     assert (row.status, row.is_in_review) == ("succeeded", False), "settings that return end it"
+    assert check_everything() == []
+
+
+def old_connection(move: Move) -> dict[str, str]:
+    """The settings of a second connection, to the old stand-in, that takes no new payments."""
+    kind = move.provider
+    named = (mtn_settings if kind == "mtn" else airtel_settings)(move.addresses[move.old])
+    prefix = f"USSD_{kind.upper()}_"
+    own = {name.replace(prefix, f"{prefix}OLD_"): value for name, value in named.items()}
+    more = {f"{prefix}OLD_KIND": kind, f"{prefix}OLD_ACCOUNT": kind, f"{prefix}OLD_DRAINING": "1"}
+    return own | more | {"USSD_PROVIDERS": f"{kind}-old,{kind},sandbox"}
+
+
+def test_a_draining_connection_finishes_its_own_and_takes_nothing_new(move: Move) -> None:
+    move.old.switches.change({"approve_delay_seconds": 30.0})
+    first = move.pay("collection")
+    move.work(0)
+    move.old.clock.advance(60)
+    move.start(move.new, **old_connection(move))
+    second = move.pay("collection", "second", 700)
+    move.work(700)
+    move.new.clock.advance(700)
+    move.work(700)
+    assert [Transaction.get_by_id(each).status for each in (first, second)] == ["succeeded", "succeeded"]
+    assert (move.submits(move.old), move.submits(move.new)) == (1, 1)
+    states = {each.connection: each for each in move.services.provider_states.list(operator())}
+    assert states[f"{move.provider}-old"].message == "It takes no new payments and finishes its own."
+    assert all(not each.waiting_elsewhere for each in states.values())
+
+    back = move.services.refunds.create(CreateRefund(first, "back"), move.client).transaction.transaction_id
+    move.work(100)
+    assert Transaction.get_by_id(back).sent_to.startswith(move.addresses[move.old]), "refunds go to their collection's"
+    assert (move.submits(move.old), move.submits(move.new)) == (2, 1)
     assert check_everything() == []
 
 

@@ -93,7 +93,7 @@ def test_a_refusal_is_told_as_the_provider_said_it_and_is_no_silence(
     seen = state(services)
     assert seen.last_error == "HTTP 401: Access denied due to invalid subscription key."
     assert (seen.status, seen.message) == ("unavailable", "8 of our last 8 calls failed; payments may take longer.")
-    monkeypatch.setattr(services.runtime.providers, "is_away", lambda _: True)
+    monkeypatch.setattr(services.runtime.providers, "is_connection_away", lambda _: True)
     assert state(services).message == "It refuses our calls; new payments are refused until it takes them."
 
 

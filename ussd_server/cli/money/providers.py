@@ -61,7 +61,7 @@ def _lines(state: OperatorProviderState) -> str:
     if state.float_low_since:
         when += f", low since {state.float_low_since:%Y-%m-%d %H:%M:%S} UTC"
     lines = [
-        f"{state.provider:<8}  {state.status:<12}  {state.message}",
+        f"{state.connection:<8}  {state.status:<12}  {state.message}",
         f"          {rate}, median {state.median_seconds or 0} s; float {money}{when}",
     ]
     for name, bounds in (("collections", state.collections), ("disbursements", state.disbursements)):

@@ -12,6 +12,7 @@ from ussd_server.database.opening import connection_parts
 from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import PACKAGES, build_providers
+from ussd_server.providers.settings import prefix_of
 from ussd_server.redis.client import REDIS_ERRORS, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.key_ring import Keyring, Vault
 from ussd_server.security.secrets_file import is_private
@@ -175,7 +176,7 @@ def _providers(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFi
         settings.providers,
         lambda: datetime.now(UTC),
         ca_file=settings.ca_file,
-        is_sandbox=settings.is_sandbox,
+        is_sandbox=settings.offers_sandbox,
         tokens=tokens,
     )
     if not providers:
@@ -183,14 +184,14 @@ def _providers(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFi
         yield DoctorFinding("providers", "none is switched on", f"Set those of {prefixes} that apply.")
     for provider in providers:
         if not provider.shows_balance:
-            yield DoctorFinding(provider.name, "was not asked: it shows no balance")
+            yield DoctorFinding(provider.connection, "was not asked: it shows no balance")
         elif any(provider.balance_cents(each, _PROVIDER_TIMEOUT_SECONDS) is not None for each in Direction):
-            yield DoctorFinding(provider.name, "returns our balance")
+            yield DoctorFinding(provider.connection, "returns our balance")
         else:
             mend = (
-                f"Check the network, the settings that begin with USSD_{provider.name.upper()}_ and, if the provider's "
-                "certificate is not of a public authority, USSD_CA_FILE."
+                f"Check the network, the settings that begin with USSD_{prefix_of(provider.connection)} and, if the "
+                "provider's certificate is not of a public authority, USSD_CA_FILE."
             )
             said = f": {provider.refusal}" if provider.refusal else ""
-            yield DoctorFinding(provider.name, f"does not return our balance{said}", mend)
+            yield DoctorFinding(provider.connection, f"does not return our balance{said}", mend)
     yield from check_places(settings, Providers(providers))

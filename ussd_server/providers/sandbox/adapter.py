@@ -81,7 +81,8 @@ class SandboxProvider:
     section 9; every number outside that list succeeds after a second. `now` returns the time in UTC.
     """
 
-    name = "sandbox"
+    name = connection = "sandbox"
+    draining = False
     moves_whole_shillings_only = False
     refunds_in_full_only = False
     plain_references = False

@@ -63,7 +63,7 @@ class Heartbeat:
             "drop_offs": [[*place, count] for place, count in self._drop_offs.counts()],
             "recent": self.recent_calls.measures(now),
             "resident_bytes": resident_bytes(),
-            "available": {provider.name: provider.available for provider in self._providers},
+            "available": {each.connection: each.available for each in self._providers.connections},
         }
         self._started_at = self._started_at or now
         heartbeat = {"started_at": self._started_at, "seen_at": now, "measures": measures, "is_taken_over": False}

@@ -134,7 +134,10 @@ class PayoutSender:
         """How a name compares, and the registered one; None while its provider cannot be asked."""
         registration = self._names.kept(item.phone_number)
         if registration is None:
-            if not self._providers.takes_payments(item.provider) or not self._within_rate(item.provider):
+            provider = self._providers.get(item.provider)
+            if provider is None or not self._providers.takes_payments(item.provider):
+                return None
+            if not self._within_rate(provider.connection):
                 return None
             try:
                 registration = self._names.query(item.phone_number, _NAME_TIMEOUT_SECONDS)

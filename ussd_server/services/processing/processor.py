@@ -15,6 +15,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
+
+from peewee import fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row
@@ -92,8 +95,10 @@ class PaymentProcessor:
         now = self._clock.now()
         due, room = is_due(Transaction, now), self._room(now)
         full = {name for name, count in room.items() if count <= 0}
-        if paused := full | {name for name, until in self._paused_until.items() if now < until}:
-            due &= Transaction.provider.not_in(paused)
+        paused = full | {name for name, until in self._paused_until.items() if now < until}
+        for connection in self._providers.connections:
+            if connection.connection in paused:
+                due &= ~self._is_of(connection)
         if self._gate.is_held:
             # Query payments that may have been sent; send nothing.
             due &= Transaction.asked_at.is_null(False)
@@ -105,11 +110,30 @@ class PaymentProcessor:
         return claimed
 
     def _room(self, now: datetime) -> dict[str, int]:
-        """How many more payments of each provider may be advanced in this process. One alone may use every thread."""
-        names = [provider.name for provider in self._providers]
+        """How many more payments of each connection may be advanced in this process. One alone may use every thread."""
+        if len(self._providers.connections) < 2:
+            return {}
         # A copy: other threads remove what they have advanced.
-        under_way = [row.provider for row in list(self._under_way.values()) if row.leased_until > now]
-        return {name: self._share - under_way.count(name) for name in names} if len(names) > 1 else {}
+        under_way = [self._connection_of(row) for row in list(self._under_way.values()) if row.leased_until > now]
+        return {each.connection: self._share - under_way.count(each) for each in self._providers.connections}
+
+    def _is_of(self, connection: Provider) -> Any:
+        """The condition that a payment was sent by a connection, or is to be."""
+        places = {connection.place(direction) for direction in Direction}
+        if self._providers.get(connection.name) is connection:
+            places.add("")
+        sent_to = fn.COALESCE(Transaction.sent_to, "")
+        return (Transaction.provider == connection.name) & sent_to.in_(sorted(places))
+
+    def _connection_of(self, row: Transaction) -> Provider | None:
+        """The connection that has a payment, or is to get it; a refund goes where its collection was made."""
+        assert row.provider is not None, "only a payment with a provider is due"
+        if row.sent_to is None and row.refund_of is not None:
+            made_at = find_row(Transaction, row.refund_of).sent_to
+            home = self._providers.of_payment(row.provider, made_at, Direction.COLLECTION) if made_at else None
+            if home is not None and home.bounds[Direction.REFUND].enabled:
+                return home
+        return self._providers.of_payment(row.provider, row.sent_to, Direction(row.type))
 
     def advance(self, claimed: Transaction) -> None:
         """Advance a claimed transaction one step: send it or query its status, and apply the outcome.
@@ -128,13 +152,12 @@ class PaymentProcessor:
             provider_reference=claimed.provider_reference,
             traceparent=claimed.traceparent,
         )
-        assert claimed.provider is not None, "only a payment with a provider is due"
-        provider = self._providers.of_payment(claimed.provider, claimed.sent_to, Direction(claimed.type))
+        provider = self._connection_of(claimed)
         if provider is None:
             self._advance_without_provider(claimed)
             return
-        if not self._within_rate(provider.name):
-            self._paused_until[provider.name] = self._clock.now() + timedelta(seconds=_RATE_PAUSE_SECONDS)
+        if not self._within_rate(provider.connection):
+            self._paused_until[provider.connection] = self._clock.now() + timedelta(seconds=_RATE_PAUSE_SECONDS)
             release(claimed)
             return
         self._at_kill_point("claimed")
@@ -151,7 +174,7 @@ class PaymentProcessor:
             is_sent = fault is None and _may_be_sent(row)
             if is_sent:
                 self._mark_asked(row, provider)
-        payment = _payment(row)
+        payment = _payment(row, provider)
         called_at = self._clock.now()
         if is_sent:
             source = Source.SUBMIT
@@ -204,11 +227,11 @@ class PaymentProcessor:
             log.error("a provider's adapter raised an exception", provider=provider.name, error=trace_of(error))
             answer = ProviderAnswer(Outcome.UNKNOWN)
         took_ms = round((time.monotonic() - began_at) * 1000)
-        facts = {"provider": provider.name, "kind": kind, "outcome": answer.outcome, "took_ms": took_ms}
+        facts = {"provider": provider.connection, "kind": kind, "outcome": answer.outcome, "took_ms": took_ms}
         if answer.is_unclear:
             facts["reason"] = answer.reason
         log.info("a provider was called", **facts)
-        self._count_call(provider.name, kind, answer, took_ms)
+        self._count_call(provider.connection, kind, answer, took_ms)
         return answer, took_ms
 
     def apply_answer(
@@ -384,12 +407,13 @@ def _detail(row: Transaction, answer: ProviderAnswer, source: Source, took_ms: i
     )
 
 
-def _payment(row: Transaction) -> PaymentOrder:
+def _payment(row: Transaction, provider: Provider) -> PaymentOrder:
     assert row.provider_reference is not None, "only a payment with a provider is sent"
     assert row.phone_number is not None
     original = find_row(Transaction, row.refund_of) if row.refund_of else None
-    # If a payer began the collection, the provider has no request of ours to refer to.
-    our_collection = original if original and original.origin != Origin.PAYER else None
+    # If a payer began the collection, or it was made elsewhere, the provider has no request of ours to refer to.
+    is_known = original is not None and original.sent_to in (None, provider.place(Direction.COLLECTION))
+    our_collection = original if original and is_known and original.origin != Origin.PAYER else None
     return PaymentOrder(
         transaction_id=row.id,
         provider_reference=row.sent_reference or row.provider_reference,

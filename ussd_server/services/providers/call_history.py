@@ -181,7 +181,7 @@ class CallHistory:
         ).execute()
 
     def get(self, until: datetime | None, context: RequestContext) -> Mapping[str, tuple[QuarterOfCalls, ...]]:
-        """The 96 quarters of an hour of each provider that is set up here, up to that of `until`; None: up to now."""
+        """The 96 quarters of an hour of each connection that is set up here, up to that of `until`; None: up to now."""
         context.require_operator()
         last = quarter_of(until or self._clock.now())
         quarters = [last - WINDOW * before for before in reversed(range(_QUARTERS))]
@@ -189,8 +189,8 @@ class CallHistory:
         for row in ProviderCalls.select().where(ProviderCalls.began_at.between(quarters[0], last)):
             sums[row.provider, row.began_at].add(row.answered_count, row.failed_count, row.unanswered_count, row.took)
         return {
-            provider.name: tuple(_figures(began_at, sums[provider.name, began_at]) for began_at in quarters)
-            for provider in self._providers
+            each.connection: tuple(_figures(began_at, sums[each.connection, began_at]) for began_at in quarters)
+            for each in self._providers.connections
         }
 
 

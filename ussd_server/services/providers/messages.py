@@ -50,6 +50,7 @@ class OperatorProviderState(ProviderState):
     `call_count` are our calls of the last 15 minutes, with those that failed or were not answered.
     """
 
+    connection: Annotated[str, "The name of the connection in the settings."]
     float_amount_cents: Annotated[Cents | None, "The money for disbursements at the provider, in shillings."]
     float_at: Annotated[datetime | None, "When the provider told it."]
     float_low_since: Internal[datetime | None]

@@ -73,33 +73,39 @@ class Providers:
         is_off: Callable[[str], bool] = lambda _: False,
         mobile_blocks: tuple[str, ...] = MOBILE_BLOCKS,
     ) -> None:
-        """`is_away` says whether another process has lately found the provider of a name unavailable.
+        """`is_away` says whether another process has lately found the connection of a name unavailable.
 
         `is_off` says whether operators have switched it off. `mobile_blocks` begin the numbers of mobile networks.
         """
-        self._switched_on = {provider.name: provider for provider in switched_on}
+        self.connections = tuple(switched_on)
+        # Of each provider the connection that takes new payments: the first one that does not drain.
+        last_draining = sorted(self.connections, key=lambda each: each.draining)
+        self._switched_on = {each.name: each for each in reversed(last_draining)}
         self._is_away = is_away
         self._is_off = is_off
         self._mobile_blocks = mobile_blocks
 
     def __iter__(self) -> Iterator[Provider]:
-        return iter(self._switched_on.values())
+        """Of each provider the connection that takes new payments, in the order of the settings."""
+        return iter([each for each in self.connections if self._switched_on[each.name] is each])
 
     def close(self) -> None:
-        for provider in self:
-            provider.close()
+        for connection in self.connections:
+            connection.close()
 
     def get(self, name: str) -> Provider | None:
-        """The provider of that name, None while it is switched off."""
+        """The connection to the provider of that name that takes new payments, None while it is switched off."""
         return self._switched_on.get(name)
 
     def of_payment(self, name: str, sent_to: str | None, direction: Direction) -> Provider | None:
-        """The provider that has a payment which was sent to a place, or would get one that was never sent; else None.
+        """The connection that has a payment which was sent to a place, or would get one that was never sent; else None.
 
         None where the settings have neither the provider nor the place.
         """
-        provider = self._switched_on.get(name)
-        return provider if provider is None or sent_to in (None, provider.place(direction)) else None
+        if sent_to is None:
+            return self._switched_on.get(name)
+        own = (each for each in self.connections if each.name == name and each.place(direction) == sent_to)
+        return next(own, None)
 
     def problem_of_number(self, phone_number: str) -> str | None:
         """Why no provider has a number of Uganda, as a sentence; None for one of a mobile network.
@@ -122,14 +128,18 @@ class Providers:
     def is_away(self, name: str) -> bool:
         """Whether the provider does not answer, as this or another process found."""
         provider = self._switched_on.get(name)
-        return provider is None or not provider.available or self._is_away(name)
+        return provider is None or self.is_connection_away(provider)
+
+    def is_connection_away(self, connection: Provider) -> bool:
+        return not connection.available or self._is_away(connection.connection)
 
     def is_off(self, name: str) -> bool:
         return self._is_off(name)
 
     def takes_payments(self, name: str) -> bool:
         """Whether a new payment may be created for the provider now."""
-        return not self.is_away(name) and not self._is_off(name)
+        provider = self._switched_on.get(name)
+        return provider is not None and not provider.draining and not self.is_away(name) and not self._is_off(name)
 
     def choose(
         self, name: str | None, phone_number: str, amount_cents: int, direction: Direction, moved_cents: int = 0

@@ -12,7 +12,7 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.providers.http.replies import is_refusal
-from ussd_server.providers.messages import Direction
+from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import title
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
@@ -41,20 +41,27 @@ class ProviderStateService:
         self._switches = runtime.switches
 
     def list(self, context: RequestContext) -> tuple[OperatorProviderState, ...]:
-        """Every provider that is set up here. Reads one row for each worker."""
+        """Every provider that is set up here. Reads one row for each worker.
+
+        Operators see each connection, those that take new payments first; others see these alone.
+        """
         context.require("transactions:read")
         now = self._clock.now()
         workers = [row.measures["recent"] for row in WorkerHeartbeat.select(WorkerHeartbeat.measures)]
         floats = {row.provider: row for row in ProviderFloat.select()}
-        waiting = waiting_elsewhere(self._providers) if context.caller.kind is CallerKind.OPERATOR else {}
+        is_operator = context.caller.kind is CallerKind.OPERATOR
+        waiting = waiting_elsewhere(self._providers) if is_operator else {}
+        taking = list(self._providers)
+        others = [each for each in self._providers.connections if each not in taking] if is_operator else []
         states = []
-        for provider in self._providers:
-            sums = sums_of(provider.name, workers, now)
-            status, since, message = self._judge(provider.name, sums)
+        for provider in [*taking, *others]:
+            sums = sums_of(provider.connection, workers, now)
+            status, since, message = self._judge(provider, sums)
             kept = floats.get(provider.name)
             states.append(
                 OperatorProviderState(
                     provider=provider.name,
+                    connection=provider.connection,
                     name=title(provider.name),
                     status=status,
                     collections=provider.bounds[Direction.COLLECTION],
@@ -70,7 +77,7 @@ class ProviderStateService:
                     failed_count=sums.failed,
                     unanswered_count=sums.unanswered,
                     last_error=sums.last_error,
-                    waiting_elsewhere=dict(waiting.get(provider.name, {})),
+                    waiting_elsewhere=dict(waiting.get(provider.name, {})) if provider in taking else {},
                 )
             )
         return tuple(states)
@@ -97,9 +104,9 @@ class ProviderStateService:
         self._switches.set(request, context)
         return next(state for state in self.list(context) if state.provider == request.provider)
 
-    def _judge(self, name: str, sums: CallSums) -> tuple[ProviderStatus, datetime | None, str]:
+    def _judge(self, provider: Provider, sums: CallSums) -> tuple[ProviderStatus, datetime | None, str]:
         """The status of a provider, since when, and a sentence about it."""
-        switch = self._switches.find(name)
+        switch = self._switches.find(provider.name)
         if switch is not None:
             return (
                 ProviderStatus.SWITCHED_OFF,
@@ -107,7 +114,7 @@ class ProviderStateService:
                 gettext("Switched off by the operator: %(reason)s.", reason=switch.reason),
             )
         share = 1.0 if sums.good_share is None else sums.good_share
-        if self._providers.is_away(name):
+        if self._providers.is_connection_away(provider):
             message = gettext("It does not answer our calls; new payments are refused until it does.")
             if sums.is_refused:
                 message = gettext("It refuses our calls; new payments are refused until it takes them.")
@@ -120,6 +127,8 @@ class ProviderStateService:
             )
             is_away = share < _AWAY_SHARE
             return ProviderStatus.UNAVAILABLE if is_away else ProviderStatus.DEGRADED, sums.trouble_since, message
+        if provider.draining:
+            return ProviderStatus.AVAILABLE, None, gettext("It takes no new payments and finishes its own.")
         return ProviderStatus.AVAILABLE, None, gettext("It answers our calls.")
 
 
@@ -134,7 +143,8 @@ class OutageWatch:
     def look(self) -> None:
         """Record the providers that went away or came back since the last check by any worker."""
         kept = {row.provider: row.away_since is not None for row in ProviderFloat.select()}
-        for state in self._states.list(operator_context()):
+        states = {state.provider: state for state in reversed(self._states.list(operator_context()))}
+        for state in states.values():
             is_away = state.status is ProviderStatus.UNAVAILABLE
             # A provider whose float was never queried has no row yet.
             if state.provider in kept and kept[state.provider] is not is_away:
