@@ -153,6 +153,8 @@ class _BoundedStream(httpcore2.NetworkStream):
         if not remaining:
             raise httpcore2.ConnectTimeout()
         inner = self._inner.start_tls(ssl_context, server_hostname, min(remaining, CONNECT_SECONDS))
+        # What came before is a proxy's: nothing of the request itself has left, and its reply has another head.
+        self._progress.head, self._progress.sent = b"", False
         return _BoundedStream(inner, self._progress)
 
     def get_extra_info(self, info: str) -> Any:

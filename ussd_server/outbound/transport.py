@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httpcore2
 import httpx2
@@ -84,7 +84,8 @@ class Transport:
     """A pool of connections: without a guard to providers, whose addresses the operator sets, with one to clients' own.
 
     Safe in threads and after a fork. Never follows a redirect, keeps no cookies, reads nothing from the environment.
-    `trust` holds the certificates to believe, by default the public authorities.
+    `trust` holds the certificates to believe, by default the public authorities. `proxy` is the address of a proxy,
+    `http://USER:PASSWORD@HOST:PORT`, through which https goes by CONNECT; None for a direct connection.
     """
 
     def __init__(
@@ -93,11 +94,13 @@ class Transport:
         *,
         max_connections: int = 20,
         trust: ssl.SSLContext | None = None,
+        proxy: str | None = None,
         resolve: bounded_network.Resolve | None = None,
     ) -> None:
         self._guard = guard
         self._max_connections = max_connections
         self._trust = trust or authorities()
+        self._proxy = _proxy_at(proxy) if proxy else None
         self._progress = bounded_network.ExchangeProgress()
         self._backend = bounded_network.BoundedBackend(self._progress, resolve or bounded_network.resolve_name, guard)
         # One pool for each process: a forked child must not write into its parent's connections.
@@ -119,6 +122,9 @@ class Transport:
         try:
             with Turns.waiting():
                 answer = self._send(method, self._target(url), dict(headers or {}), body, max_body_bytes)
+        except httpcore2.ProxyError:
+            # The proxy made no connection, so nothing of the request has left.
+            answer = HttpExchange(SendState.NOT_SENT, trouble=TransportFailure.NO_CONNECTION)
         except _ERRORS as error:
             answer = self._unanswered(_failure_of(error))
         return replace(answer, elapsed_seconds=time.monotonic() - began_at)
@@ -200,6 +206,7 @@ class Transport:
                 os.getpid(),
                 httpcore2.ConnectionPool(
                     ssl_context=self._trust,
+                    proxy=self._proxy,
                     max_connections=self._max_connections,
                     # With a guard, keep no connection: every call resolves the name again and passes the guard.
                     max_keepalive_connections=self._max_connections if self._guard is None else 0,
@@ -208,6 +215,12 @@ class Transport:
                 ),
             )
         return pool
+
+
+def _proxy_at(address: str) -> httpcore2.Proxy:
+    parts = urlsplit(address)
+    login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+    return httpcore2.Proxy(f"{parts.scheme}://{parts.hostname}:{parts.port}", auth=login)
 
 
 def _failure_of(error: Exception) -> TransportFailure:

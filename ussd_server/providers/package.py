@@ -25,7 +25,7 @@ class ProviderAccess:
     the API itself takes amounts below 1,000,000.
     `callback_url` is where the provider may report a payment, None without a public address of ours.
     `connection` is its name in the settings, empty for that of the provider. One that is `draining` takes no new
-    payments and finishes its own.
+    payments and finishes its own. `proxy` is the one through which it is called, None for none.
     `shared_tokens` are the access tokens of all processes, None for a process with tokens of its own.
     """
 
@@ -39,6 +39,7 @@ class ProviderAccess:
     kind: str = field(default="", kw_only=True)
     connection: str = field(default="", kw_only=True)
     draining: bool = field(default=False, kw_only=True)
+    proxy: str | None = field(default=None, repr=False, kw_only=True)
 
     def place(self, direction: Direction) -> str:
         """Where payments of a direction go: the address, the environment and the user, of all that tell accounts apart.

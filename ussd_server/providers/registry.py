@@ -69,8 +69,8 @@ def read_provider_settings(
     if not all(_CONNECTION_NAME.fullmatch(name) for name in listed) or len(set(listed)) < len(listed):
         problems.append("USSD_PROVIDERS: must be different names of 1 to 20 small letters, digits and hyphens")
         return access, problems
-    with_settings = [each.name for each in PACKAGES if any(name.startswith(prefix_of(each.name)) for name in names)]
-    connections = listed or with_settings
+    readable = [each.name for each in PACKAGES if each.read_settings]
+    connections = listed or [each for each in readable if any(name.startswith(prefix_of(each)) for name in names)]
     for connection in connections:
         reader = SettingsReader(env, connection, _own(connection, names, connections), in_production=in_production)
         if (read := _read_connection(connection, reader)) is not None:
@@ -102,7 +102,8 @@ def _read_connection(connection: str, reader: SettingsReader) -> ProviderAccess 
     if reader.text("ACCOUNT", connection) != kind:
         reader.refuse("ACCOUNT", f"must be {kind}: all connections to one provider are of the same account there")
     is_draining = reader.choice("DRAINING", "0", "1") == "1"
-    return replace(package.read_settings(reader), kind=kind, connection=connection, draining=is_draining)
+    access = package.read_settings(reader)
+    return replace(access, kind=kind, connection=connection, draining=is_draining, proxy=reader.proxy())
 
 
 def build_providers(
@@ -125,7 +126,7 @@ def build_providers(
     for access in accesses.values():
         access = replace(access, shared_tokens=tokens, callback_url=callback_url(access.kind))
         # A slow provider must not take the connections of another, so each has a pool of its own.
-        built.append(packages[access.kind].build(access, Transport(trust=trust), now))
+        built.append(packages[access.kind].build(access, Transport(trust=trust, proxy=access.proxy), now))
     if is_sandbox:
         plain = [package for package in PACKAGES if package.read_settings is None]
         built += [package.build(None, Transport(trust=trust), now) for package in plain]

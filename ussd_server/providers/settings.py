@@ -28,21 +28,24 @@ class SettingsReader:
 
     def text(self, name: str, otherwise: str = "") -> str:
         """The text of a setting, `otherwise` when it is not set."""
-        if self._prefix + name not in self._names:
-            return otherwise
-        return (self._env.str(self._prefix + name, otherwise) or otherwise).strip()
+        given = self._env.str(self._prefix + name, otherwise)
+        return given.strip() if given and self._is_set(name) else otherwise
 
     def required(self, name: str) -> str:
         """The text of a setting without which the provider cannot be called."""
-        if self._prefix + name not in self._names:
+        if not self._is_set(name):
             self.refuse(name, "is missing, and the provider is switched on by its other settings")
         return self.text(name)
 
+    def _is_set(self, name: str) -> bool:
+        """Whether the setting is set, and belongs to no connection of a longer name."""
+        return self._prefix + name in self._names
+
     def choice(self, name: str, *values: str) -> str:
         """One of several texts, the first when the setting is not set."""
-        if self._prefix + name not in self._names:
-            return values[0]
-        return str(self._env.str(self._prefix + name, values[0], validate=validate.OneOf(values)))
+        allowed = [validate.OneOf(values)] if self._is_set(name) else []
+        given = self._env.str(self._prefix + name, values[0], validate=allowed)
+        return str(given) if self._is_set(name) else values[0]
 
     def base_url(self) -> str:
         """The address in BASE_URL; production takes https alone."""
@@ -50,6 +53,15 @@ class SettingsReader:
         if address:
             self.problems += problems_of_address(f"{self._prefix}BASE_URL", address, https_only=self.in_production)
         return address
+
+    def proxy(self) -> str | None:
+        """The proxy in PROXY, else the one of all providers in USSD_PROVIDER_PROXY; None for neither."""
+        own = self.text("PROXY")
+        address = own or (self._env.str("PROVIDER_PROXY", "") or "").strip()
+        if address and not is_proxy(address):
+            name = f"USSD_{self._prefix}PROXY" if own else "USSD_PROVIDER_PROXY"
+            self.problems.append(f"{name}: must be an address such as http://USER:PASSWORD@proxy.example.com:3128")
+        return address or None
 
     def schedule(self, usual: PollingSchedule) -> PollingSchedule:
         """The usual schedule, with the delays in ENQUIRY_SECONDS when they are set."""
@@ -68,6 +80,15 @@ class SettingsReader:
 def prefix_of(connection: str) -> str:
     """What begins the names of a connection's settings, after `USSD_`: `MTN_OLD_` for `mtn-old`."""
     return f"{connection.upper().replace('-', '_')}_"
+
+
+def is_proxy(address: str) -> bool:
+    """Whether it is the address of a proxy: http, a host, a port and perhaps a login."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme == "http" and bool(parts.hostname) and bool(parts.port) and parts.path in ("", "/")
+    except ValueError:
+        return False
 
 
 def problems_of_address(name: str, address: str, *, https_only: bool = False) -> list[str]:
