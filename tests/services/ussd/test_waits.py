@@ -140,13 +140,15 @@ def test_a_wait_lends_the_turn_of_its_thread(services: Services, clock: MovableC
     assert last.result(15) == PAID
 
 
-def test_a_session_that_begins_again_while_it_waits_says_that_the_payment_is_processed(services: Services) -> None:
+def test_a_redial_after_the_process_of_a_wait_was_killed_tells_the_payments_state(services: Services) -> None:
     shop = Shop(services, waiting(text="Approve it, then", waiting="wait"))
     screens = [step_of(shop, text) for text in ("", "1", "1*5000", "1*5000*1")]
     assert screens[-1].startswith("CON Approve it")
     # The process of its next step was killed.
     UssdSession.update(working_token="t").execute()
-    assert "being processed" in step_of(shop, session_id="b")
+    again = step_of(shop, session_id="b")
+    assert "UGX 5,000" in again
+    assert "being processed" in again
 
 
 def test_the_longest_wait_is_that_of_the_contract() -> None:

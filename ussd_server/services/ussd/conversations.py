@@ -247,11 +247,12 @@ def _is_cut_off(last: UssdSession, step_input: StepInput) -> bool:
     """Whether a session was cut off, or ended with a screen that the subscriber did not see.
 
     An active session counts as cut off when its phone dials again, because gateways do not always report the end of a
-    call. The subscriber did not see an answer that was given after dialling again.
+    call. The subscriber did not see an answer that was given after dialling again. A step in progress leaves open where
+    the session stands, but not what it has paid.
     """
     unseen = last.end_reason == EndReason.NOT_DELIVERED or last.last_seen_at > step_input.received_at
     was_cut_off = last.status in _CUT_OFF or (last.status == SessionStatus.COMPLETED and unseen)
-    return was_cut_off and last.working_token is None
+    return was_cut_off and (last.working_token is None or last.transaction_id is not None)
 
 
 def _is_resumable(row: UssdSession) -> bool:

@@ -372,8 +372,8 @@ def _digest_of(row: UssdSession, key: MasterKey, of_what: str = "entry") -> Call
 
 
 def may_be_paying(row: UssdSession) -> bool:
-    """Whether a confirmation was claimed and not written: its step may still create a payment, or wait for one."""
-    return row.working_token is not None and bool(row.state.get("confirmation") or row.transaction_id)
+    """Whether a confirmation was claimed and not written: its step may still create a payment."""
+    return row.working_token is not None and bool(row.state.get("confirmation"))
 
 
 def state_of(row: UssdSession, providers: ProviderStates) -> State:
