@@ -10,8 +10,7 @@ from ussd_server.context import SEND, RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.menus.engine import actions
-from ussd_server.menus.engine.navigator import SessionFacts
-from ussd_server.models.ussd import Menu
+from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import Transport
@@ -19,6 +18,7 @@ from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.mail.messages import MailKind
+from ussd_server.services.menus.documents import document_of
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.outbox import queue_sms
@@ -49,23 +49,24 @@ _UNCERTAIN = (Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE, Code.IDEMPOTENCY_KE
 
 @dataclass(slots=True)
 class ActionContext:
-    """The step that actions run for.
+    """What actions run for: the call that brought a step, whose rights bound them, the step, and its session.
 
-    `context` is the call that brought the step: its rights bound what the menu does. `paid_id` is the last payment of
-    the session before this step. `menu` is the menu's version. `conversation` are the names of the conversation that
-    outlast our records. `ends_at`, in seconds of the monotonic clock, is the deadline of all actions of the step,
-    because gateways drop slow steps. What the actions do is noted in the effects of `step`.
+    What they do is noted in the effects of the step. `ends_at`, in seconds of the monotonic clock, is the deadline of
+    all actions of the step, because gateways drop slow steps.
     """
 
     context: RequestContext
     step: StepInput
-    menu: PayingMenu
-    facts: SessionFacts
-    conversation: tuple[str, ...]
-    language: str
-    turn: int
-    paid_id: str | None
+    row: UssdSession
     ends_at: float = field(default_factory=lambda: time.monotonic() + STEP_SECONDS)
+
+    @property
+    def client_id(self) -> str:
+        return self.context.client_id
+
+    @property
+    def turn(self) -> int:
+        return len(self.row.turns)
 
     def seconds_left(self) -> float:
         """Return the seconds that the next outgoing request may take; 0 when no time is left."""
@@ -108,16 +109,15 @@ class Actions:
                 request = None if account == MAIN_ACCOUNT else account
                 return actions.BalanceFound(self._balances.get(request, action_context.context).available_cents)
             case actions.LookupNameAction(phone_number=phone_number):
-                with self._lookups.permit(action_context.context.client_id) as has_permit:
+                with self._lookups.permit(action_context.client_id) as has_permit:
                     return self._look_up(phone_number, action_context) if has_permit else _refused(action_context)
             case actions.PinAction():
-                facts = action_context.facts
-                step = f"{facts.session_id}/{action_context.turn}"
-                return self._pins.answer(action, PinTry(action_context.context.client_id, facts.phone_number, step))
+                row, step = action_context.row, f"{action_context.row.id}/{action_context.turn}"
+                return self._pins.answer(action, PinTry(action_context.client_id, row.phone_number, step))
             case actions.SmsAction():
                 return self._send_sms(action, action_context)
             case actions.HttpAction() | actions.HandoverAction():
-                with self._bulkhead.permit(action_context.context.client_id) as has_permit:
+                with self._bulkhead.permit(action_context.client_id) as has_permit:
                     try:
                         return self._ask_client(action, action_context) if has_permit else _refused(action_context)
                     except NoAnswerError as none:
@@ -125,6 +125,7 @@ class Actions:
 
     def _pay(self, action: actions.PayAction, action_context: ActionContext) -> actions.ActionOutcome:
         """Create a payment with the reference of its confirmation, so that one confirmation never pays twice."""
+        row, effects = action_context.row, action_context.step.effects
         request = CreateTransaction(
             type=TransactionType(action.kind),
             phone_number=action.phone_number,
@@ -133,13 +134,12 @@ class Actions:
             account=action.account,
             description=action.description,
             metadata=None if action.metadata is None else dict(action.metadata),
-            reference=payment_reference(action_context.facts.session_id, action.confirmation),
-            session_id=action_context.facts.session_id,
+            reference=payment_reference(row.id, action.confirmation),
+            session_id=row.id,
             confirmation=action.confirmation,
-            menu_step=(*action_context.conversation, action.confirmation.rpartition("#")[0]),
-            menu=action_context.menu,
+            menu_step=(*_conversation(row), action.confirmation.rpartition("#")[0]),
+            menu=_paying_menu(row),
         )
-        effects = action_context.step.effects
         had_paid, effects.may_have_paid, effects.is_unsure = effects.may_have_paid, True, True
         try:
             created = self._transactions.create(request, action_context.context)
@@ -158,11 +158,11 @@ class Actions:
     def _wait(self, seconds: int, action_context: ActionContext) -> actions.ActionOutcome:
         """Wait for the outcome of the session's last payment; the actions after it have the rest of the step."""
         effects, waits_until = action_context.step.effects, action_context.step.waits_until
-        transaction_id = effects.transaction_id or action_context.paid_id
+        transaction_id = effects.transaction_id or action_context.row.transaction_id
         if transaction_id is None:
             return actions.Failed()
         allowed = max(0.0, min(seconds, waits_until - time.monotonic()))
-        status = self._transactions.outcome(transaction_id, action_context.context.client_id, allowed)
+        status = self._transactions.outcome(transaction_id, action_context.client_id, allowed)
         action_context.ends_at = max(action_context.ends_at, time.monotonic() + _SECONDS_AFTER_A_WAIT)
         if status not in OUTCOME_WORDS:
             return actions.PaymentSeen("waiting")
@@ -171,21 +171,21 @@ class Actions:
 
     def _report_revoked(self, action_context: ActionContext) -> None:
         """Write to the owners that this version of the menu sends no money any more, once."""
-        menu, client_id = action_context.menu, action_context.context.client_id
+        row, client_id = action_context.row, action_context.client_id
         log.warning("a menu sent no money, because its publisher was revoked", client_id=client_id)
         if not self._outbox.is_on:
             return
-        name = Menu.get_by_id(menu.menu_id).name
+        name = Menu.get_by_id(row.menu_id).name
         about, kind = {"menu": name, "page": f"/console/menus/{name}"}, MailKind.MENU_SENDS_NO_MONEY
-        occasion = f"{kind}/{menu.menu_id}/{menu.version}"
+        occasion = f"{kind}/{row.menu_id}/{row.menu_version}"
         with unit_of_work():
             self._outbox.notify_people(kind, client_id, about, self._clock.now(), occasion=occasion)
 
     def _send_sms(self, action: actions.SmsAction, action_context: ActionContext) -> actions.ActionOutcome:
         """Queue a message under the name of its step, so that a repeated step sends it once."""
-        client_id = action_context.context.client_id
+        client_id = action_context.client_id
         if self._sends_messages:
-            reference = f"ussd/{action_context.facts.session_id}/{action.node}/{action_context.turn}"
+            reference = f"ussd/{action_context.row.id}/{action.node}/{action_context.turn}"
             queue_sms(client_id, action.phone_number, action.text, reference, self._clock.now())
         else:
             log.warning("a menu's message was left out: this service sends none", client_id=client_id)
@@ -201,12 +201,12 @@ class Actions:
     def _ask_client(
         self, action: actions.HttpAction | actions.HandoverAction, action_context: ActionContext
     ) -> actions.ActionOutcome:
-        facts, seconds = action_context.facts, action_context.seconds_left()
+        row, seconds = action_context.row, action_context.seconds_left()
         signature = Signature(
             # The same id for each repetition of a step, so that the client's server recognises it.
-            f"{facts.session_id}-{action.node}-{action_context.turn}",
+            f"{row.id}-{action.node}-{action_context.turn}",
             self._clock.now(),
-            call_secrets(self._keyring, action_context.context.client_id),
+            call_secrets(self._keyring, action_context.client_id),
         )
         if isinstance(action, actions.HttpAction):
             seconds = min(seconds, action.timeout_ms / 1000)
@@ -215,11 +215,11 @@ class Actions:
                 self._client_server.fetch(action.method, action.url, headers, action.body, signature, seconds)
             )
         step = Handover(
-            session_id=facts.session_id,
-            phone_number=facts.phone_number,
-            service_code=facts.service_code,
-            network=facts.network,
-            language=action_context.language,
+            session_id=row.id,
+            phone_number=row.phone_number,
+            service_code=row.service_code,
+            network=row.network,
+            language=row.language,
             entry=action.entry,
             text=action.text,
         )
@@ -245,10 +245,20 @@ def _scope_for(action: actions.MenuAction) -> str | None:
 
 
 def _refused(action_context: ActionContext) -> actions.ActionOutcome:
-    log.warning(
-        "a menu's request was not sent: too many of its client are waiting", client_id=action_context.context.client_id
-    )
+    log.warning("a menu's request was not sent: too many of its client are waiting", client_id=action_context.client_id)
     return actions.Failed()
+
+
+def _paying_menu(row: UssdSession) -> PayingMenu:
+    document = document_of(row)
+    return PayingMenu(row.menu_id, row.menu_version, document.id, document.title)
+
+
+def _conversation(row: UssdSession) -> tuple[str, ...]:
+    """The names of a conversation that outlast its row: a gateway repeats them after our database lost it."""
+    if row.channel_id is None or row.provider_session_id is None:
+        return (row.id,)
+    return (row.channel_id, row.provider_session_id, row.phone_number)
 
 
 def payment_reference(session_id: str, confirmation: str) -> str:

@@ -16,7 +16,7 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.services.accounts.balances import transactions_of
 from ussd_server.services.menus.documents import document_of, facts_of, published_document, reads_pin
 from ussd_server.services.subscribers.pins import has_pin
-from ussd_server.services.transactions.messages import PayingMenu, TransactionStatus
+from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.services.ussd.actions import ActionContext, Actions
 from ussd_server.services.ussd.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting, mark_shown
 from ussd_server.services.ussd.messages import DROPPED_OFF, EndReason, SessionStatus
@@ -175,19 +175,9 @@ class Conversations:
 
         Releases the claim of a step that was not written, unless it is unknown whether a payment was created.
         """
-        token, is_written, document, effects = row.working_token, False, document_of(row), step_input.effects
+        token, is_written, effects = row.working_token, False, step_input.effects
         assert token is not None
-        effects.transaction_id, effects.may_have_paid = None, row.transaction_id is not None
-        action_context = ActionContext(
-            context,
-            step_input,
-            PayingMenu(row.menu_id, row.menu_version, document.id, document.title),
-            facts_of(row, self._provider_states),
-            _conversation(row),
-            row.language,
-            len(row.turns),
-            row.transaction_id,
-        )
+        action_context = ActionContext(context, step_input, row)
 
         def run(action: MenuAction) -> ActionOutcome:
             if isinstance(action, WaitAction):
@@ -195,7 +185,7 @@ class Conversations:
             return self._actions.run(action, action_context)
 
         try:
-            turn = finish(document, turn, run, display)
+            turn = finish(document_of(row), turn, run, display)
             is_written = self._sessions.write(row, turn, step_input, effects.transaction_id)
         finally:
             if not is_written and not effects.is_unsure:
@@ -268,13 +258,6 @@ def _payment_of(row: UssdSession) -> Transaction | None:
         .first()
     )
     return payment
-
-
-def _conversation(row: UssdSession) -> tuple[str, ...]:
-    """The names of a conversation that outlast its row: a gateway repeats them after our database lost it."""
-    if row.channel_id is None or row.provider_session_id is None:
-        return (row.id,)
-    return (row.channel_id, row.provider_session_id, row.phone_number)
 
 
 def _given_values(document: Document, row: UssdSession, context: RequestContext) -> dict[str, Any]:

@@ -307,7 +307,7 @@ def _screen_of(turn: Mapping[str, Any]) -> GatewayScreen:
 def _prepare_error_screen(phone_step: PhoneStep, row: UssdSession) -> None:
     phone_step.client_id = row.client_id
     phone_step.language = row.language or phone_step.language
-    phone_step.may_have_paid = row.transaction_id is not None or may_be_paying(row)
+    phone_step.input.effects.may_have_paid = row.transaction_id is not None or may_be_paying(row)
 
 
 def _answer_failure(adapter: str, error: Exception) -> GatewayReply:

@@ -50,7 +50,7 @@ Arrival = Start | Entry | Repeat | Restart | OutOfSequence
 
 @dataclass(slots=True)
 class PhoneStep:
-    """One step while it is answered. `language` and `may_have_paid` are for the error screen."""
+    """One step while it is answered. `language` is for the error screen."""
 
     step: UssdStep
     channel: CachedChannel
@@ -58,7 +58,6 @@ class PhoneStep:
     input: StepInput
     client_id: str | None = None
     language: str = "en"
-    may_have_paid: bool = False
     target: CodeTarget | None = None
 
     def call_for(self, client_id: str) -> RequestContext:
@@ -68,7 +67,7 @@ class PhoneStep:
 
     def error_screen(self) -> GatewayScreen:
         """Return a last screen. It never says that a payment failed when one may have been created."""
-        paid = self.may_have_paid or self.input.effects.may_have_paid
+        paid = self.input.effects.may_have_paid
         return GatewayScreen(Action.END, phrase("payment_processing" if paid else "trouble", self.language))
 
     @property
