@@ -85,8 +85,9 @@ def test_two_operators_settle_a_payment_that_no_provider_confirmed(
     assert ann.get("/operator/reviews?cursor=forged").status_code == 400
     path = f"/operator/reviews/{made.transaction_id}/propose"
     assert ann.post(path, outcome="eaten", reason="statement").status_code == 400
-    assert ann.post(path, outcome="succeeded").status_code == 400
-    assert ann.post(path, outcome="succeeded", reason="Their <b>statement</b>").status_code == 303
+    assert ann.post(path, outcome="succeeded", reason="said").status_code == 400
+    assert ann.post(path, outcome="succeeded", no_receipt="on").status_code == 400
+    assert ann.post(path, outcome="succeeded", receipt="R1", reason="Their <b>statement</b>").status_code == 303
     assert "ann@ops.example proposed" in bob.get("/operator/reviews").text
     assert "Confirm and do it" not in ann.get("/operator/proposals").text
     page = bob.get("/operator/proposals").text

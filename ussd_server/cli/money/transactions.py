@@ -67,28 +67,43 @@ def refund(
 @transactions.command()
 @click.option("--settle", metavar="ID", help="Set the outcome of a transaction that no provider confirmed.")
 @click.option("--as", "outcome", type=click.Choice(["succeeded", "failed"]), help="With --settle: the outcome.")
+@click.option("--receipt", help="With --as succeeded: the provider's receipt.")
+@click.option("--no-receipt", "has_no_receipt", is_flag=True, help="With --as succeeded: the provider gave no receipt.")
 @click.option("--close", metavar="ID", help="Take a transaction that has its outcome off the list.")
 @click.option("--reason", default="", help="How you know; the client reads it.")
 @click.option("--by", default="", help="Your name.")
 @click.option("--and", "second", default="", help="The name of a second person: two people settle a transaction.")
-def review(settle: str | None, outcome: str | None, close: str | None, reason: str, by: str, second: str) -> None:
+def review(
+    settle: str | None,
+    outcome: str | None,
+    receipt: str | None,
+    has_no_receipt: bool,
+    close: str | None,
+    reason: str,
+    by: str,
+    second: str,
+) -> None:
     """List the transactions that an operator must review, or end the review of one.
 
     Settling moves or releases the money. Check the provider's own statement first.
 
     \b
-    ussd-server transactions review --settle ID --as succeeded --reason "statement of 20 November" --by NAME --and NAME
+    ussd-server transactions review --settle ID --as succeeded --receipt R --reason "by telephone" --by NAME --and NAME
     """
     if settle and close:
         raise click.UsageError("Settle one transaction or close one, not both.")
     if bool(settle) != bool(outcome):
         raise click.UsageError("--settle ID and --as succeeded|failed go together.")
+    if (outcome == "succeeded") != (bool(receipt) != has_no_receipt) or (receipt and has_no_receipt):
+        raise click.UsageError("--as succeeded takes one of --receipt R and --no-receipt; nothing else takes them.")
     if (transaction_id := settle or close) is None:
         waiting = services().reviews.list(operator_context())
         show_lines(waiting, map(_line, waiting), "No transaction needs a review.")
         return
     has_succeeded = None if outcome is None else outcome == "succeeded"
-    item = services().reviews.end(EndReview(transaction_id, reason, by, second, has_succeeded), operator_context())
+    item = services().reviews.end(
+        EndReview(transaction_id, reason, by, second, has_succeeded, receipt), operator_context()
+    )
     show(item, _details(item))
 
 

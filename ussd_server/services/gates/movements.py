@@ -38,6 +38,7 @@ from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS, payers_paymen
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.gates.receipts import (
     DIRECTIONS,
+    LONGEST_RECEIPT,
     NOBODY,
     Money,
     account_of,
@@ -54,7 +55,7 @@ from ussd_server.services.gates.uses import merge, note_told, note_use, use, wri
 from ussd_server.services.transactions.create import Within
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import comparable_receipt, iso_milliseconds, new_id
+from ussd_server.values import canonical_receipt, comparable_receipt, iso_milliseconds, new_id, written_amount
 
 log = Logger(__name__)
 _SAME_RECEIPT = "its receipt is that of transaction {}"
@@ -258,6 +259,36 @@ def learn_receipt(row: Transaction, written: str, way: WayIn, now: datetime) -> 
     return None
 
 
+def say_receipt(row: Transaction, written: str) -> None:
+    """Give the receipt that operators name to a locked payment that they settle as succeeded; the caller saves it.
+
+    INVALID_REQUEST for a payment without a provider, for another receipt than the provider named, and for one of other
+    money: of another payment, of a movement with a use, or of a held one with another amount or number.
+    """
+    written = written.strip()
+    if row.type not in DIRECTIONS or row.provider is None:
+        raise ServiceError(Code.INVALID_REQUEST, "Only a payment at a provider has a receipt")
+    if not (canonical_receipt(written) and len(written) <= LONGEST_RECEIPT and written.isprintable()):
+        raise ServiceError(Code.INVALID_REQUEST, "A receipt has 1 to 48 characters that can be printed")
+    known = set(map(comparable_receipt, receipts_of(row)))
+    if row.provider_transaction_id is not None and comparable_receipt(written) not in known:
+        raise ServiceError(Code.INVALID_REQUEST, f"The provider has named the receipt {row.provider_transaction_id}")
+    money = money_of(account_of(row), direction_of(row), written)
+    if money.used_by not in (None, row.id):
+        raise ServiceError(Code.INVALID_REQUEST, f"The receipt is that of transaction {money.used_by}")
+    if (movement := money.movement) is not None:
+        fault = ""
+        if movement.use_kind is not None and movement.transaction_id is None:
+            fault = "is used otherwise"
+        elif movement.amount_cents != row.amount_cents:
+            fault = f"is of {written_amount(movement.amount_cents)}"
+        elif None not in (movement.phone_number, row.phone_number) and movement.phone_number != row.phone_number:
+            fault = "is of another number"
+        if fault:
+            raise ServiceError(Code.INVALID_REQUEST, f"The receipt is that of movement {movement.id}, which {fault}")
+    row.provider_transaction_id = row.provider_transaction_id or written
+
+
 def decide_again(transaction_id: str) -> None:
     """Let what is held beside a payment be decided anew, because the payment has its receipt by now."""
     Movement.update(waits_for=transaction_id).where(
@@ -337,6 +368,9 @@ def _make_own(row: Transaction, now: datetime) -> None:
         updated_at=now,
     )
     use(movement, UseKind.PAYMENT, now, row.id)
+    for receipt in [lock_receipt(account_of(row), direction_of(row), each) for each in receipts_of(row)]:
+        if receipt.transaction_id is None and receipt.movement_id is None:
+            give_receipt(receipt, movement_id=movement.id)
 
 
 def _decide(row: Transaction, other: Transaction | None, way: WayIn, *, is_proven: bool = True) -> UseResult:

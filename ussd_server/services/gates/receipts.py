@@ -21,6 +21,7 @@ DIRECTIONS = {
     TransactionType.REFUND: OUT,
     TransactionType.SETTLEMENT: OUT,
 }
+LONGEST_RECEIPT = 48
 _LOCK = 7_256_257 << 32
 
 

@@ -13,6 +13,7 @@ from ussd_server.models.movements import Movement
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.movements import booking
+from ussd_server.services.gates.receipts import LONGEST_RECEIPT
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
@@ -23,7 +24,6 @@ from ussd_server.values import written_amount
 
 # A till's clock may be behind ours by so much.
 _GRACE = timedelta(seconds=30)
-LONGEST_RECEIPT = 48
 
 
 def find_code(typed: str, *, locked: bool = False) -> PaymentCode | None:

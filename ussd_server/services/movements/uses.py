@@ -10,6 +10,7 @@ from ussd_server.models.movements import IN, OUT, Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.gates.movements import Told, decide_again, find_or_make, take_movement
+from ussd_server.services.gates.receipts import LONGEST_RECEIPT
 from ussd_server.services.gates.uses import merge, use
 from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.messages import PaymentCodeView
@@ -189,7 +190,7 @@ def _money_of(difference: DifferenceView) -> tuple[str, int]:
     INVALID_REQUEST for any other difference.
     """
     receipt, cents = difference.provider_id, difference.theirs
-    is_named = receipt is not None and bool(canonical_receipt(receipt)) and len(receipt) <= booking.LONGEST_RECEIPT
+    is_named = receipt is not None and bool(canonical_receipt(receipt)) and len(receipt) <= LONGEST_RECEIPT
     is_moved = difference.verdict in (Verdict.NOT_OURS, Verdict.REVERSAL)
     if difference.verdict is Verdict.AMOUNT_DIFFERS and difference.transaction_id is not None:
         is_moved = find_row(Transaction, difference.transaction_id).status not in SUCCESSFUL

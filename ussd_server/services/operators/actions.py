@@ -76,14 +76,25 @@ class TwoPersonActions:
     def _effect_of_review(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Settling a transaction without an outcome (parameter `has_succeeded`), or closing the review of another."""
         has_succeeded = proposal.parameters.get("has_succeeded")
-        row = self._review.require_open(proposal.object_id, has_succeeded, context)
+        receipt = proposal.parameters.get("receipt")
+        row = self._review.require_open(proposal.object_id, has_succeeded, context, receipt)
         after = row.status if has_succeeded is None else "succeeded" if has_succeeded else "failed"
-        return _effect(row, f"{row.status}, under review: {_why_reviewed(row)}", f"{after}, review closed")
+        with_receipt = f" with the receipt {receipt}" if receipt else " without a receipt" if has_succeeded else ""
+        state = f"{row.status}, under review: {_why_reviewed(row)}"
+        return _effect(row, state, f"{after}{with_receipt}, review closed")
 
     def _end_review(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         has_succeeded = proposal.parameters.get("has_succeeded")
         return self._review.end(
-            EndReview(proposal.object_id, proposal.reason, proposal.proposed_by, second, has_succeeded), context
+            EndReview(
+                proposal.object_id,
+                proposal.reason,
+                proposal.proposed_by,
+                second,
+                has_succeeded,
+                proposal.parameters.get("receipt"),
+            ),
+            context,
         )
 
     def _effect_of_refund(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:

@@ -64,7 +64,8 @@ class ReviewPage:
 class EndReview:
     """Request to end the review of a transaction.
 
-    `has_succeeded` sets the outcome; None only closes the review of a transaction that is final. `reason` is 1 to 200
+    `has_succeeded` sets the outcome; None only closes the review of a transaction that is final. `receipt` is the
+    provider's of a success, None where the operators say that it has none. `reason` is 1 to 200
     characters; `by` and `second` are the names of two different people.
     """
 
@@ -73,3 +74,4 @@ class EndReview:
     by: str
     second: str
     has_succeeded: bool | None = None
+    receipt: str | None = None

@@ -11,7 +11,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.gates.messages import WayIn
-from ussd_server.services.gates.movements import is_corrected, mark_as_same_money
+from ussd_server.services.gates.movements import is_corrected, mark_as_same_money, say_receipt
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.pages import count_rows
@@ -74,15 +74,16 @@ class ReviewService:
 
         A transaction without an outcome must be set to succeeded or failed. One that failed can be set to succeeded;
         of one that succeeded, the review can only be closed. Raises INVALID_REQUEST for anything else, for a
-        transaction that is not on the list, and unless two different people are named with a reason. Raises
-        TRANSACTION_NOT_FOUND.
+        transaction that is not on the list, for a receipt of other money, and unless two different people are named
+        with a reason. Raises TRANSACTION_NOT_FOUND.
         If another payment may have the same money, no money moves and the review stays open with that as its reason.
         Ending it again as succeeded confirms that it is other money.
         """
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
-            row, now = self.require_open(request.transaction_id, request.has_succeeded, context), self._clock.now()
+            row = self.require_open(request.transaction_id, request.has_succeeded, context, request.receipt)
+            now = self._clock.now()
             if request.has_succeeded is None:
                 mark_as_same_money(row, now)
             elif not self._set_outcome(row, request.has_succeeded, WayIn.REVIEW, request.reason, now):
@@ -93,8 +94,13 @@ class ReviewService:
             _note(row, request, names, action, context, now)
         return _with_history(row)
 
-    def require_open(self, transaction_id: str, has_succeeded: bool | None, context: RequestContext) -> Transaction:
-        """The transaction of an open review, locked, whose review can end with this outcome. Raises as `end`."""
+    def require_open(
+        self, transaction_id: str, has_succeeded: bool | None, context: RequestContext, receipt: str | None = None
+    ) -> Transaction:
+        """The transaction of an open review, locked, whose review can end with this outcome. Raises as `end`.
+
+        It has the receipt, if it had none; the caller saves it.
+        """
         context.require_operator()
         row = find_any(transaction_id, locked=True)
         if not row.is_in_review:
@@ -103,6 +109,10 @@ class ReviewService:
             _require_outcome_allowed(row, has_succeeded)
         elif row.completed_at is None:
             raise ServiceError(Code.INVALID_REQUEST, "The outcome is still unknown; settle it as one or the other")
+        if receipt is not None:
+            if not has_succeeded:
+                raise ServiceError(Code.INVALID_REQUEST, "Only a success has a receipt")
+            say_receipt(row, receipt)
         return row
 
     def succeed_by_statement(

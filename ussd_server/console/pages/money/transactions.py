@@ -141,6 +141,11 @@ def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
     if outcome not in _OUTCOMES:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how the review ends.")
     action, parameters = _OUTCOMES[outcome]
+    receipt, has_none = request.form.get("receipt", "").strip(), "no_receipt" in request.form
+    if outcome == "succeeded":
+        if bool(receipt) == has_none:
+            raise ServiceError(Code.INVALID_REQUEST, "Give the provider's receipt, or say that it has none.")
+        parameters = {**parameters, "receipt": receipt or None}
     return propose(action, transaction_id, context, **parameters)
 
 
