@@ -348,6 +348,17 @@ def test_a_provider_that_refuses_our_credentials_is_shown_as_unavailable() -> No
         assert not provider.available
 
 
+def test_refused_tokens_and_our_configuration_are_counted_until_access_is_granted() -> None:
+    breaker = Breaker(failures_to_open=50)
+    refused = said("401 Unauthorized", {"message": "Wrong key."})
+    tokens = {"POST /collection/token/": [refused, refused, said("200 OK", TOKEN)]}
+    replies = [error("500 Error", "NOT_ALLOWED"), error("500 Error", "PAYER_NOT_FOUND"), said("202 Accepted")]
+    with mtn(tokens | {"POST /collection/v1_0": replies}, breaker=breaker) as (provider, _):
+        counts = [(provider.send(PAYMENT, LONG_SECONDS).outcome, provider.refused_in_a_row) for _ in range(5)]
+    outcomes = [Outcome.NOT_SENT, Outcome.NOT_SENT, Outcome.FAILED, Outcome.FAILED, Outcome.PENDING]
+    assert counts == list(zip(outcomes, [1, 2, 1, 1, 0], strict=True))
+
+
 def test_refusals_of_payments_do_not_make_the_provider_seem_unavailable() -> None:
     with mtn({"POST /collection/v1_0": [error("500 Error", "PAYER_NOT_FOUND")]}) as (provider, _):
         for _ in range(10):

@@ -59,11 +59,16 @@ class FakeProvider:
     sends_callbacks: bool = True
     available: bool = True
     refusal: str = ""
+    refused_in_a_row: int = 0
+    has_access: bool = False
     sent_to: str = "https://provider.example:443"
     bounds = dict.fromkeys(Direction, Bounds(True, 1, 99_999_999))
 
     def __post_init__(self) -> None:
         self.connection = self.connection or self.name
+
+    def has_access_since(self, seconds: float) -> bool:
+        return self.has_access
 
     def place(self, direction: Direction) -> str:
         return self.sent_to

@@ -162,6 +162,15 @@ class Provider(Protocol):
         ...
 
     @property
+    def refused_in_a_row(self) -> int:
+        """How many tokens and payments it refused by our configuration, without a token or a payment accepted since."""
+        ...
+
+    def has_access_since(self, seconds: float) -> bool:
+        """Whether it granted an access token within so many seconds."""
+        ...
+
+    @property
     def bounds(self) -> Mapping[Direction, Bounds]:
         """What it moves in each direction. A payment in one that is not enabled is refused, and never sent."""
         ...

@@ -8,6 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
+from tests.support.desk import FakeProvider
 from tests.support.money import a_client, operator, request, work
 from tests.support.program import Program
 from tests.support.runtimes import other_runtime
@@ -184,3 +185,34 @@ def test_clients_read_the_state_and_menus_ask_for_it(services: Services, web: Fl
     assert available.value(scope) is False
     with pytest.raises(ExpressionError):
         compile_expression("session.mtn.available")
+
+
+def test_a_provider_that_refused_a_hundred_calls_is_switched_off_until_it_grants_a_token(
+    services: Services, clock: MovableClock
+) -> None:
+    provider = FakeProvider(refused_in_a_row=99)
+    switches = services.runtime.switches
+    switches.follow_refusals(provider)
+    assert not switches.is_off("sandbox")
+    provider.refused_in_a_row = 100
+    switches.follow_refusals(provider)
+    seen = state(services)
+    assert (seen.status, switches.is_off("sandbox")) == ("switched_off", True)
+    assert seen.message == "It refused a hundred calls in a row; new payments are refused until it grants access."
+    with pytest.raises(ServiceError) as refusal:
+        services.transactions.create(request(), a_client())
+    assert refusal.value.code is Code.TRANSACTION_FAILED
+    clock.advance(60)
+    provider.refused_in_a_row, provider.has_access = 0, True
+    switches.follow_refusals(provider)
+    assert not switches.is_off("sandbox")
+    assert [(row.action, row.actor) for row in AuditEvent.select().order_by(AuditEvent.id)][-2:] == [
+        ("provider.switched_off", "service"),
+        ("provider.switched_on", "service"),
+    ]
+
+
+def test_an_operators_switch_is_not_ended_by_a_token(services: Services) -> None:
+    services.provider_states.switch(SwitchProvider("sandbox", True, "maintenance"), operator())
+    services.runtime.switches.follow_refusals(FakeProvider(has_access=True))
+    assert services.runtime.switches.is_off("sandbox")

@@ -73,7 +73,17 @@ class ProviderConnection:
         self._transport = transport
         self._secrets = secrets
         self.refusal = ""
+        self.refused_in_a_row = 0
+        self.granted_at: float | None = None
         self.breaker = breaker
+
+    def note_access(self, is_granted: bool) -> None:
+        """Count a token that was refused, like an unavailable provider; one that is granted ends the row."""
+        if is_granted:
+            self.refused_in_a_row, self.granted_at = 0, time.monotonic()
+        else:
+            self.refused_in_a_row += 1
+            self.breaker.note(False)
 
     def call(self, method: str, path: str, headers: Mapping[str, str], body: bytes, until: float) -> ProviderReply:
         """Send one request and read its reply before `until`, a moment of the monotonic clock."""
@@ -109,7 +119,7 @@ class AuthorisedConnection:
         `shared` is the token in Redis; None: the process has a token of its own.
         """
         self._connection = connection
-        self._tokens = AccessTokens(fetch_token, connection.breaker.note, shared)
+        self._tokens = AccessTokens(fetch_token, connection.note_access, shared)
         self._headers = headers
         self._path_prefix = path_prefix
 

@@ -12,7 +12,7 @@ from ussd_server.outbound.transport import Transport
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http.connection import Breaker, ProviderConnection
 from ussd_server.providers.http.replies import failed
-from ussd_server.providers.messages import MOST_CENTS, Bounds, Direction, PaymentOrder, ProviderAnswer
+from ussd_server.providers.messages import MOST_CENTS, Bounds, Direction, Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.providers.package import ProviderAccess
 
 Access = TypeVar("Access", bound=ProviderAccess)
@@ -49,6 +49,15 @@ class HttpProvider(ABC, Generic[Access]):
         """What the provider said when it refused our last call, empty if it did not."""
         return self._connection.refusal
 
+    @property
+    def refused_in_a_row(self) -> int:
+        return self._connection.refused_in_a_row
+
+    def has_access_since(self, seconds: float) -> bool:
+        """Whether it granted an access token within so many seconds."""
+        granted_at = self._connection.granted_at
+        return granted_at is not None and time.monotonic() - granted_at < seconds
+
     @cached_property
     def bounds(self) -> Mapping[Direction, Bounds]:
         """What it moves in each direction, within the bounds of the API."""
@@ -64,7 +73,12 @@ class HttpProvider(ABC, Generic[Access]):
         is_too_much = shillings > self._access.most_shillings and payment.direction is not Direction.REFUND
         if rest_cents or shillings < self._access.least_shillings or is_too_much:
             return failed(FailureCode.AMOUNT_OUT_OF_BOUNDS, left_machine=False)
-        return self._send(payment, time.monotonic() + timeout_seconds)
+        answer = self._send(payment, time.monotonic() + timeout_seconds)
+        if answer.failure is FailureCode.PROVIDER_CONFIG and answer.left_machine:
+            self._connection.refused_in_a_row += 1
+        elif answer.outcome in (Outcome.PENDING, Outcome.SUCCEEDED):
+            self._connection.refused_in_a_row = 0
+        return answer
 
     def query_status(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         return self._query_status(payment, time.monotonic() + timeout_seconds)

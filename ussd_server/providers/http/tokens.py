@@ -31,13 +31,13 @@ class AccessTokens:
     def __init__(
         self,
         fetch: Callable[[float], ProviderReply],
-        note_call: Callable[[bool], None],
+        note_access: Callable[[bool], None],
         shared: SharedToken | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`note_call` counts whether a call went well; `shared` is None for a process with a token of its own."""
+        """`note_access` counts tokens that were granted and refused; `shared` is None for a process with its own."""
         self._fetch = fetch
-        self._note_call = note_call
+        self._note_access = note_access
         self._shared = shared
         self._monotonic = monotonic
         self._fetching = threading.Lock()
@@ -59,7 +59,7 @@ class AccessTokens:
             if not is_token_refused(reply):
                 return reply
             refused, refusal = token.text, reply.refusal
-        self._note_call(False)
+        self._note_access(False)
         return replace(NOT_SENT, refusal=refusal)
 
     def _usable(self, refused: str, until: float) -> Token | None:
@@ -108,12 +108,15 @@ class AccessTokens:
         asked_at = self._monotonic()
         reply = self._fetch(until)
         text, life_seconds = reply.get("access_token"), _seconds(reply.get("expires_in"))
-        self._refusal = reply.refusal
+        if reply.reach is not SendState.NOT_SENT:
+            # While the breaker is open nothing is sent, and the last refusal stays the reason.
+            self._refusal = reply.refusal
         if reply.status == 200 and isinstance(text, str) and _TOKEN.fullmatch(text) and life_seconds > 0:
+            self._note_access(True)
             return Token(text, asked_at + life_seconds * _RENEW_AT_SHARE_OF_LIFE, asked_at + life_seconds)
         if reply.reach is SendState.ANSWERED:
             # With refused credentials no payment can be sent, so they count like an unavailable provider.
-            self._note_call(False)
+            self._note_access(False)
             self._refusal = reply.refusal or f"HTTP {reply.status}: no access token in the reply"
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ussd_server.clock import Clock
-from ussd_server.context import RequestContext
+from ussd_server.context import CallerKind, RequestContext, automatic_context
 from ussd_server.database.unit_of_work import DATABASE_ERRORS, unit_of_work
 from ussd_server.models.providers import ProviderSwitch
 from ussd_server.providers.messages import Direction, Provider
@@ -20,6 +20,9 @@ from ussd_server.threads import CachedValue
 from ussd_server.values import grouped, national_number, written_amount
 
 _REFRESH_SECONDS = 1.0
+_MOST_REFUSALS = 100
+REFUSES = "it refused a hundred calls in a row"
+_GRANTED = "it grants access tokens again"
 
 
 class ProviderSwitches:
@@ -48,13 +51,31 @@ class ProviderSwitches:
         if request.provider not in self._names:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(self._names)}.")
         require_reason(request.reason)
-        now = self._clock.now()
-        state = {"is_off": request.is_off, "reason": request.reason.strip(), "changed_at": now}
+        self._set(request, context)
+
+    def follow_refusals(self, connection: Provider) -> None:
+        """Switch a provider off that refused a hundred calls in a row, and on when it grants a token again."""
+        switch = self._read().get(connection.name)
+        if switch is None and connection.refused_in_a_row >= _MOST_REFUSALS:
+            self._set(SwitchProvider(connection.name, True, REFUSES), automatic_context())
+        elif switch is not None and switch.reason == REFUSES:
+            seconds = (self._clock.now() - switch.changed_at).total_seconds()
+            if connection.has_access_since(seconds):
+                self._set(SwitchProvider(connection.name, False, _GRANTED), automatic_context())
+
+    def _set(self, request: SwitchProvider, context: RequestContext) -> None:
+        now, reason = self._clock.now(), request.reason.strip()
         with unit_of_work():
+            state = {"is_off": request.is_off, "reason": reason, "changed_at": now}
             ProviderSwitch.put({"provider": request.provider}, state)
-            action = "provider.switched_off" if request.is_off else "provider.switched_on"
             write_audit_event(
-                action, context, now, client_id=None, object_id=request.provider, reason=str(state["reason"])
+                "provider.switched_off" if request.is_off else "provider.switched_on",
+                context,
+                now,
+                client_id=None,
+                object_id=request.provider,
+                reason=reason,
+                is_automatic=context.caller.kind is CallerKind.NOBODY,
             )
         self._off.set(self._read())
 

@@ -26,6 +26,7 @@ from ussd_server.services.providers.messages import (
     SwitchProvider,
 )
 from ussd_server.services.providers.places import waiting_elsewhere
+from ussd_server.services.providers.providers import REFUSES
 from ussd_server.services.runtime import Runtime
 
 # With fewer calls, the share of failures is not used.
@@ -107,6 +108,9 @@ class ProviderStateService:
     def _judge(self, provider: Provider, sums: CallSums) -> tuple[ProviderStatus, datetime | None, str]:
         """The status of a provider, since when, and a sentence about it."""
         switch = self._switches.find(provider.name)
+        if switch is not None and switch.reason == REFUSES:
+            message = gettext("It refused a hundred calls in a row; new payments are refused until it grants access.")
+            return ProviderStatus.SWITCHED_OFF, switch.changed_at, message
         if switch is not None:
             return (
                 ProviderStatus.SWITCHED_OFF,
@@ -138,16 +142,23 @@ class OutageWatch:
     def __init__(self, runtime: Runtime, states: ProviderStateService) -> None:
         self._outbox = runtime.mail_outbox
         self._states = states
+        self._providers, self._switches = runtime.providers, runtime.switches
         self._clock = runtime.clock
 
     def look(self) -> None:
-        """Record the providers that went away or came back since the last check by any worker."""
+        """Record the providers that went away or came back since the last check by any worker.
+
+        Of one that is switched off nothing new is known. One that keeps refusing is switched off here.
+        """
+        for connection in self._providers:
+            self._switches.follow_refusals(connection)
         kept = {row.provider: row.away_since is not None for row in ProviderFloat.select()}
         states = {state.provider: state for state in reversed(self._states.list(operator_context()))}
         for state in states.values():
             is_away = state.status is ProviderStatus.UNAVAILABLE
             # A provider whose float was never queried has no row yet.
-            if state.provider in kept and kept[state.provider] is not is_away:
+            is_known = state.provider in kept and state.status is not ProviderStatus.SWITCHED_OFF
+            if is_known and kept[state.provider] is not is_away:
                 self._record(state, is_away)
 
     def _record(self, state: OperatorProviderState, is_away: bool) -> None:
