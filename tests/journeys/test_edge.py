@@ -72,8 +72,8 @@ def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
     servers = [Server(("127.0.0.1", 0), Machine) for _ in range(2)]
     for server in servers:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
-    assert SITE.count("proxy_read_timeout 8s") == 1
-    site = SITE.replace("proxy_read_timeout 8s", f"proxy_read_timeout {STEP_SECONDS}s")
+    assert SITE.count("proxy_read_timeout 9500ms") == 1
+    site = SITE.replace("proxy_read_timeout 9500ms", f"proxy_read_timeout {STEP_SECONDS}s")
     edge = Edge(tmp_path_factory.mktemp("edge"), [server.server_port for server in servers], site)
     process = edge.start()
     eventually(lambda: is_open(edge))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from ussd_server.gateways import ADAPTERS
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.transactions import transactions
+from ussd_server.services.ussd import actions, sessions
 from ussd_server.services.ussd.messages import EndReason, EnterText, SessionStatus
 from ussd_server.threads import Turns
 
@@ -151,6 +153,8 @@ def test_a_redial_after_the_process_of_a_wait_was_killed_tells_the_payments_stat
     assert "being processed" in again
 
 
-def test_the_longest_wait_is_that_of_the_contract() -> None:
-    assert transactions._WAITING_PHONES == 100
-    assert {gateway.answer_seconds for gateway in ADAPTERS.values()} == {10.0}
+def test_nginx_waits_for_a_screen_longer_than_a_menu_for_a_payment() -> None:
+    site = (Path(__file__).parents[3] / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+    (milliseconds,) = re.findall(r"proxy_read_timeout (\d+)ms;", site)
+    longest = max(gateway.answer_seconds for gateway in ADAPTERS.values()) - sessions._RESERVE_SECONDS
+    assert longest + actions._SECONDS_AFTER_A_WAIT < int(milliseconds) / 1000 < 10

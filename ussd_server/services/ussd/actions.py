@@ -39,7 +39,7 @@ log = Logger(__name__)
 
 CALL_SECONDS = 2.5
 STEP_SECONDS = 5.5
-_SECONDS_AFTER_A_WAIT = 1.5
+_SECONDS_AFTER_A_WAIT = 1.0
 _LOOKUPS = 20
 # How many requests of a process may wait for clients' servers; it has some thousand connections of callers.
 _WAITING_PERMITS = 400
