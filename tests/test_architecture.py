@@ -31,7 +31,15 @@ EXAMPLE = REPOSITORY / "deploy" / "environment.example"
 # A folder or a file between backticks: `docs/API.md`, `menus/`, `worker.py`.
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|json|cfg|yml|sql))`")
 # A media type, and files that exist only in an installation.
-NOT_IN_REPOSITORY = {"application/json", "secrets.json", "var", "var/demo.json", ".venv/bin/ussd-server"}
+NOT_IN_REPOSITORY = {
+    "application/json",
+    "secrets.json",
+    "var",
+    "var/demo.json",
+    ".venv/bin/ussd-server",
+    "environments",
+    "environments/MOMENT",
+}
 
 # An addition to these lists opens an endpoint without credentials, or leaves the API's envelopes: review it twice.
 OPEN_TO_ANYBODY = {"/api/clients/login", "/api/clients/token/refresh", "/health/live", "/health/ready"}

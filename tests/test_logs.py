@@ -58,7 +58,9 @@ def test_the_first_line_of_a_process_names_its_version(caplog: pytest.LogCapture
 
 def test_a_librarys_line_keeps_its_template_and_its_numbers() -> None:
     line = json.loads(line_of_library("Worker (pid:%s) was sent %s!", 41, SECRET))
-    assert (line["event"], line["numbers"], line["level"]) == ("Worker (pid:%s) was sent %s!", [41], "error")
+    assert (line["event"], line["level"]) == ("Worker (pid:41) was sent …!", "error")
+    assert json.loads(line_of_library("Worker (pid:%s) was sent %s!", 41, "SIGKILL"))["event"].endswith("sent SIGKILL!")
+    assert json.loads(line_of_library("%(count)d of %s", {"count": SECRET}))["event"] == "%(count)d of %s"
     assert line["place"] == "arbiter.reap:7"
 
 

@@ -37,6 +37,7 @@ _FIELDS = frozenset({
 _about: ContextVar[Mapping[str, str | None]] = ContextVar("about", default=MappingProxyType({}))
 _traceparent: ContextVar[str | None] = ContextVar("traceparent", default=None)
 # Version 00 of W3C's trace context: trace id, parent id, flags.
+_SIGNAL = re.compile(r"SIG[A-Z]{2,9}")
 _TRACEPARENT = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -83,7 +84,7 @@ def log_call(**fields: str | int | float | None) -> None:
 class JsonLines(logging.Formatter):
     """Our lines are JSON already. Of a library's line only parts that cannot hold a caller's text are kept.
 
-    These are its template, its numeric arguments, its place in the code, and where an error was raised.
+    These are its template with its numbers and names of signals, its place in the code, and where an error was raised.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -92,8 +93,7 @@ class JsonLines(logging.Formatter):
             return record.getMessage()
         line = {
             # Without arguments the message itself may hold anything.
-            "event": record.msg if record.args and isinstance(record.msg, str) else "a line of a library",
-            "numbers": [argument for argument in record.args or () if isinstance(argument, int | float)],
+            "event": _filled(record.msg, record.args) if record.args else "a line of a library",
             "level": record.levelname.lower(),
             "logger": record.name,
             "place": f"{record.module}.{record.funcName}:{record.lineno}",
@@ -102,6 +102,15 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[1]:
             line["error"] = trace_of(record.exc_info[1])
         return json.dumps(line)
+
+
+def _filled(template: object, arguments: Any) -> str:
+    """Return a template with those arguments that cannot hold a caller's text; the others are dots."""
+    shown = (each if isinstance(each, int | float) or _SIGNAL.fullmatch(str(each)) else "…" for each in arguments)
+    try:
+        return str(template) % tuple(shown)
+    except (TypeError, ValueError):
+        return str(template)
 
 
 class GatheredLines(logging.StreamHandler[TextIO]):

@@ -39,12 +39,12 @@ def test_an_address_names_host_port_database_and_credentials() -> None:
 
 
 def test_rediss_is_encrypted() -> None:
-    assert pool_of("rediss://redis.example").connection_class is SSLConnection
+    assert issubclass(pool_of("rediss://redis.example").connection_class, SSLConnection)
 
 
 def test_unix_names_a_socket() -> None:
     pool = pool_of("unix:///run/redis.sock?db=2")
-    assert pool.connection_class is UnixDomainSocketConnection
+    assert issubclass(pool.connection_class, UnixDomainSocketConnection)
     assert (pool.connection_kwargs["path"], pool.connection_kwargs["db"]) == ("/run/redis.sock", 2)
 
 

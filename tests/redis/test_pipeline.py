@@ -126,6 +126,23 @@ def test_a_connection_that_was_closed_while_idle_is_replaced_and_every_command_i
         assert at_once(pipeline, *[("INCR", f"key-{number}") for number in range(5)]) == [times] * 5
 
 
+def test_the_connection_to_a_server_that_became_a_replica_is_left(server: Server) -> None:
+    client: Any = connect(server.url, timeout_seconds=1)
+    with closing(RedisPipeline(lambda: client)) as pipeline:
+        before = pipeline.execute("CLIENT", "ID"), client.client_id()
+        server.client.replicaof("127.0.0.1", 1)
+        with pytest.raises(REDIS_ERRORS):
+            pipeline.execute("SET", "key", 1)
+        with pytest.raises(REDIS_ERRORS):
+            client.set("key", 1)
+        server.client.replicaof("NO", "ONE")
+        assert pipeline.execute("SET", "key", 1)
+        assert client.set("key", 1)
+        after = pipeline.execute("CLIENT", "ID"), client.client_id()
+    client.close()
+    assert set(before).isdisjoint(after)
+
+
 def test_a_command_for_another_run_of_the_server_is_not_sent(pipeline: RedisPipeline, server: Server) -> None:
     run = pipeline.server_run()
     assert pipeline.execute("INCR", "this", within_run=run) == 1

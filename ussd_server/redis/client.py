@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -9,7 +10,8 @@ from redis import DriverInfo, Redis, RedisCluster, RedisError, __version__
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
 from redis.connection import parse_url
-from redis.exceptions import RedisClusterException
+from redis.exceptions import ConnectionError as ConnectionLostError
+from redis.exceptions import ReadOnlyError, RedisClusterException
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -61,7 +63,9 @@ def connect(url: str, *, timeout_seconds: float | None = None) -> RedisClient:
         case "redis" | "rediss" | "unix":
             if address.port == 0:
                 raise ValueError(_PORT_ZERO)
-            return Redis.from_url(url, **timeouts)
+            client = Redis.from_url(url, **timeouts)
+            client.connection_pool.connection_class = _leaving_replicas(client.connection_pool.connection_class)
+            return client
         case "redis+cluster":
             endpoints = _endpoints(address, default_port=6379)
             nodes = [ClusterNode(host, port) for host, port in endpoints]  # type: ignore[no-untyped-call]
@@ -78,6 +82,24 @@ def connect(url: str, *, timeout_seconds: float | None = None) -> RedisClient:
             return master
         case _:
             raise ValueError("an address of Redis begins with redis, rediss, unix, redis+cluster or redis+sentinel")
+
+
+@cache
+def _leaving_replicas(base: type[Any]) -> type[Any]:
+    """Return a class of connections that close when their server became a replica.
+
+    The same address may lead to its successor, and the library keeps an open connection.
+    """
+
+    class LeavingConnection(base):  # type: ignore[misc]
+        def read_response(self, *given: Any, **named: Any) -> Any:
+            try:
+                return super().read_response(*given, **named)
+            except ReadOnlyError:
+                self.disconnect()
+                raise ConnectionLostError("the server became a replica") from None
+
+    return LeavingConnection
 
 
 def accepts_writes_alone(client: RedisClient) -> bool:

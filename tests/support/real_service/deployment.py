@@ -64,7 +64,7 @@ class Deployment:
         self.connect, self.call = self.edge.connect, self.edge.call
         self._replaced = {
             "/opt/ussd-server/.venv/bin/ussd-server": f"{self._python} -m ussd_server.cli",
-            "/opt/ussd-server/.venv/bin/gunicorn": f"{self._python} -m gunicorn",
+            "/opt/ussd-server/.venv/bin/python": str(self._python),
             "/var/lib/ussd-server": str(folder / "data"),
             "/etc/ussd-server": str(folder / "etc"),
         }
