@@ -14,13 +14,13 @@ from tests.gates.two_records import PAYER, RECEIPT, held, main_of, seen
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.books import check_everything
-from tests.support.money import balances, operator, request, work
+from tests.support.money import balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.incoming.messages import PutPaymentCode
-from ussd_server.services.movements.messages import AssignMovement, EndMovement, UnmovedPayment
+from ussd_server.services.movements.messages import AssignMovement, EndMovement, UndonePayment
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import ServiceError
@@ -115,6 +115,24 @@ def test_a_correction_is_released_unless_it_made_a_collection_reversed(world: Wo
         release(world, back.movement_id)
 
 
+def test_a_mistaken_deposit_is_taken_back_once_and_what_was_spent_is_a_shortfall(world: World) -> None:
+    services, client_id = world.services, world.client.id
+    context = operator_context(client_id)
+    deposit(services, world.client.at_console(), 7_000, "slip-18")
+    mistaken = Transaction.get(Transaction.reference == "slip-18")
+    spent = (balances(client_id)["main"][0] - 200_000) // 100
+    services.transactions.create(request("disbursement", shillings=spent, reference="spent"), context)
+    work(services, world.clock, 2)
+    request_ = UndonePayment(mistaken.id, CASE, BY, SECOND)
+    assert services.releases.undo_deposit(request_, operator()).status == "reversed"
+    assert (balances(client_id)["main"], balances(client_id)["shortfall"]) == ((0, 0), (-500_000, 0))
+    assert "out of the books" in seen(world, mistaken.id).explanation
+    with pytest.raises(ServiceError, match="taken back before"):
+        services.releases.undo_deposit(request_, operator())
+    with pytest.raises(ServiceError, match="Only what an operator credited"):
+        services.releases.undo_deposit(UndonePayment(booked(world)[1], CASE, BY, SECOND), operator())
+
+
 def test_a_success_that_no_statement_has_is_reversed_and_counts_nowhere(world: World, ours: Enquired) -> None:
     services, clock = world.services, world.clock
     before = main_of(world.client.id)
@@ -124,7 +142,7 @@ def test_a_success_that_no_statement_has_is_reversed_and_counts_nowhere(world: W
         if way is not ours:
             way.prepare()
         way.report()
-    request_ = UnmovedPayment(ours.transaction_id, CASE, BY, SECOND)
+    request_ = UndonePayment(ours.transaction_id, CASE, BY, SECOND)
     with pytest.raises(ServiceError, match="No statement"):
         services.releases.end_unmoved(request_, operator())
     reconcile(services, [mtn_row(rows[0].row), mtn_row(rows[1].row)])

@@ -20,7 +20,7 @@ from ussd_server.cli.names import (
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.ledger import list_fees, set_fee
 from ussd_server.services.accounts.messages import FeeTerms, GetStatement, StatementLine
-from ussd_server.services.movements.messages import FillShortfall
+from ussd_server.services.movements.messages import FillShortfall, UndonePayment
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateDeposit, TransactionType
 from ussd_server.values import shillings, written_amount
 from ussd_server.wire import writer
@@ -34,14 +34,40 @@ def accounts() -> None:
 
 
 @accounts.command(example="--client acme --amount 500000 --reference slip-17")
-@client_option
-@click.option("--amount", "amount_cents", required=True, type=Shillings(), help="Shillings, such as 50000 or 99.50.")
-@click.option("--reference", required=True, help="Your own name for the deposit; the same one again changes nothing.")
+@click.option("--client", metavar="CLIENT", help="The client, by name or id.")
+@click.option("--amount", "amount_cents", type=Shillings(), help="Shillings, such as 50000 or 99.50.")
+@click.option("--reference", help="Your own name for the deposit; the same one again changes nothing.")
 @click.option("--description", help="What the client reads beside it.")
 @click.option("--by", help="Your name, which the client sees as who made it.")
-def credit(client: str, amount_cents: int, reference: str, description: str | None, by: str | None) -> None:
-    """Credit a client's main account with what it has paid you."""
+@click.option("--undo", metavar="ID", help="Take this mistaken deposit back instead; two people must agree.")
+@click.option("--reason", default="", help="With --undo: why; the audit trail keeps it.")
+@click.option("--and", "second", default="", help="With --undo: the name of a second person.")
+def credit(
+    client: str | None,
+    amount_cents: int | None,
+    reference: str | None,
+    description: str | None,
+    by: str | None,
+    undo: str | None,
+    reason: str,
+    second: str,
+) -> None:
+    """Credit a client's main account with what it has paid you, or take a mistaken credit back.
+
+    What the account lacks of a credit that is taken back is the client's shortfall.
+
+    \b
+    ussd-server accounts credit --undo ID --reason "slip-17 was another client's" --by NAME --and NAME
+    """
     context = operator_context()
+    if undo is not None:
+        if client or amount_cents or reference or description:
+            raise click.UsageError("--undo takes --reason, --by and --and alone.")
+        undone = services().releases.undo_deposit(UndonePayment(undo, reason, by or "", second), context)
+        show(undone, f"{written_amount(undone.amount_cents)} is taken back; transaction {undone.transaction_id}.")
+        return
+    if client is None or amount_cents is None or reference is None:
+        raise click.UsageError("A credit needs --client, --amount and --reference.")
     client_id = client_named(client).client_id
     deposit = CreateDeposit(client_id, amount_cents, reference, description, by)
     created = services().deposits.create(deposit, context)

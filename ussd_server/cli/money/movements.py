@@ -20,7 +20,7 @@ from ussd_server.services.movements.messages import (
     MovementUseView,
     MovementView,
     SameMovement,
-    UnmovedPayment,
+    UndonePayment,
 )
 from ussd_server.values import iso_milliseconds, written_amount
 
@@ -162,7 +162,7 @@ def release(movement_id: str, reason: str, by: str, second: str) -> None:
 @two_people()
 def unmoved(transaction_id: str, reason: str, by: str, second: str) -> None:
     """Reverse a success of ours that never moved, as a statement that covers it shows. Two people must agree."""
-    request = UnmovedPayment(transaction_id, reason, by, second)
+    request = UndonePayment(transaction_id, reason, by, second)
     ended = services().releases.end_unmoved(request, operator_context())
     show(ended, f"{written_amount(ended.amount_cents)} never moved; transaction {ended.transaction_id} is reversed.")
 

@@ -13,6 +13,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import (
     AMOUNT,
     BANK_ACCOUNT,
+    DEPOSITS_ACCOUNT,
     FEE,
     FEES_ACCOUNT,
     LACKING,
@@ -107,10 +108,12 @@ def take_back(row: Transaction, source: Source, now: datetime, note: str, lackin
 
 
 def is_to_us(row: Transaction) -> bool:
-    """Whether a payment or a correction brings money to a client's account."""
-    return bool(row.type == TransactionType.COLLECTION or row.effect == Effect.CREDIT)
+    """Whether a payment, a deposit or a correction brings money to a client's account."""
+    return row.type in (TransactionType.COLLECTION, TransactionType.DEPOSIT) or row.effect == Effect.CREDIT
 
 
 def outside_of(row: Transaction) -> str:
-    """The account of the provider, or of the bank, from or to which a payment or a correction moves money."""
+    """The account outside from or to which a payment, a deposit or a correction moves money."""
+    if row.type == TransactionType.DEPOSIT:
+        return DEPOSITS_ACCOUNT
     return BANK_ACCOUNT if row.provider is None else PROVIDER_ACCOUNT.format(row.provider)

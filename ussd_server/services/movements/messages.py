@@ -128,8 +128,11 @@ class EndMovement:
 
 
 @dataclass(frozen=True, slots=True)
-class UnmovedPayment:
-    """Request of two operators who say that a payment of ours never moved; `reason` has 1 to 200 characters."""
+class UndonePayment:
+    """Request of two operators to take a payment that never moved, or a deposit, out of the books.
+
+    `reason` has 1 to 200 characters.
+    """
 
     transaction_id: str
     reason: str

@@ -16,7 +16,7 @@ from ussd_server.services.gates.messages import UseKind
 from ussd_server.services.gates.receipts import money_of
 from ussd_server.services.gates.uses import use
 from ussd_server.services.incoming import booking
-from ussd_server.services.movements.messages import EndMovement, MovementView, UnmovedPayment
+from ussd_server.services.movements.messages import EndMovement, MovementView, UndonePayment
 from ussd_server.services.movements.movements import find_movement, refusal, sign_last_use, view_of_movement
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.reconciliation.differences import DifferenceService
@@ -33,7 +33,7 @@ from ussd_server.services.transactions.messages import (
     TransactionView,
 )
 from ussd_server.services.transactions.refunds import left_of
-from ussd_server.services.transactions.transactions import find_any
+from ussd_server.services.transactions.transactions import RETURNED_SETTLEMENT, find_any
 
 _OURS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
 
@@ -73,7 +73,7 @@ class ReleaseService:
             booking.write_movement_event("movement.released", movement, context, reason, client_id, decided_by)
         return view_of_movement(movement)
 
-    def end_unmoved(self, request: UnmovedPayment, context: RequestContext) -> TransactionView:
+    def end_unmoved(self, request: UndonePayment, context: RequestContext) -> TransactionView:
         """Reverse a success of ours that never moved, as two operators say: it counts nowhere from now on.
 
         TRANSACTION_NOT_FOUND, and INVALID_REQUEST for what is no payment of ours at a provider that succeeded, without
@@ -103,6 +103,25 @@ class ReleaseService:
                 if each.ended_at is None:
                     self._differences.end(EndDifference(each.id, reason, request.by), context)
             audit_payment(row, "transaction.unmoved", context, now, reason, decided_by)
+        return views_of([row])[0]
+
+    def undo_deposit(self, request: UndonePayment, context: RequestContext) -> TransactionView:
+        """Take a mistaken deposit back; what the account lacks of it is the client's shortfall.
+
+        TRANSACTION_NOT_FOUND, and INVALID_REQUEST for what is no deposit that stands, for what the bank sent back, and
+        unless two different people are named with a reason.
+        """
+        context.require_operator()
+        decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
+        reason, now = request.reason.strip(), self._clock.now()
+        with unit_of_work():
+            row = find_any(request.transaction_id, locked=True)
+            if row.type != TransactionType.DEPOSIT or row.reference.startswith(RETURNED_SETTLEMENT):
+                raise refusal("Only what an operator credited can be taken back so")
+            if row.status != TransactionStatus.SUCCEEDED:
+                raise refusal("The deposit was taken back before")
+            _take_back(row, now, f"It was a mistake: {reason}")
+            audit_payment(row, "transaction.deposit_undone", context, now, reason, decided_by)
         return views_of([row])[0]
 
 

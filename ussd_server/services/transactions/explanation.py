@@ -140,6 +140,8 @@ def _transfer(view: TransactionView) -> str:
 
 def _deposit(view: TransactionView) -> str:
     values = _values(view)
+    if view.status is TransactionStatus.REVERSED:
+        return gettext(_TAKEN_BACK, **values)
     if view.status is not TransactionStatus.SUCCEEDED:
         return gettext("%(amount)s is not credited yet", **values)
     return gettext("%(amount)s was credited to the %(account)s by the operator %(since)s", **values)

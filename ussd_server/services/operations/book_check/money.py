@@ -117,9 +117,9 @@ _RULES_OF_TRANSACTIONS = {
         WHERE transaction_id > :low AND transaction_id <= :high
             AND NOT (promise.released_at IS NOT NULL AND moved.kind = 'move' AND purpose <> 'shortfall'
                 AND debited.name = CASE WHEN purpose = 'fee' THEN 'fees'
-                    WHEN type = 'collection' OR effect = 'credit' THEN account ELSE {outside} END
-                AND credited.name = CASE WHEN purpose = 'amount' AND (type = 'collection' OR effect = 'credit')
-                    THEN {outside} ELSE account END)
+                    WHEN type IN ('collection', 'deposit') OR effect = 'credit' THEN account ELSE {outside} END
+                AND credited.name = CASE WHEN purpose = 'fee' THEN account
+                    WHEN type IN ('collection', 'deposit') OR effect = 'credit' THEN {outside} ELSE account END)
             AND (credited.name <> CASE
                     WHEN purpose = 'fee' THEN 'fees'
                     WHEN purpose = 'shortfall' OR effect = 'credit' THEN account
@@ -258,8 +258,8 @@ _RULES_OF_TRANSACTIONS = {
             AND earlier.status IN ('succeeded', 'reversed') AND earlier.review_note IS NULL
             AND paid.review_note IS NULL""",
 }
-# Where a correction moves money from or to.
-_OUTSIDE = """CASE WHEN provider IS NOT NULL THEN 'provider:' || provider
+# Where a correction, or a deposit that is undone, moves money from or to.
+_OUTSIDE = """CASE WHEN type = 'deposit' THEN 'deposits' WHEN provider IS NOT NULL THEN 'provider:' || provider
                         WHEN substr(reference, 1, 5) = 'fill/' THEN 'shortfall' ELSE 'bank' END"""
 TRANSACTION_RULES = {
     rule: query.replace("{is_given_back}", IS_GIVEN_BACK).replace("{outside}", _OUTSIDE)
