@@ -21,6 +21,7 @@ from simulators.server import command
 @click.option("--api-key", default="", help="Its key.")
 @click.option("--callback-host", default="127.0.0.1", show_default=True, help="The host it registered.")
 @click.option("--token-seconds", type=click.IntRange(1), default=3600, show_default=True)
+@click.option("--new-platform", "is_new_platform", is_flag=True, help="Refuse what momoapi.momo.africa refuses.")
 def main(
     currency: str | None, collection_key: str, disbursement_key: str, remittance_key: str, **access: Any
 ) -> MtnSettings:

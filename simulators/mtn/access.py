@@ -14,7 +14,10 @@ HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
 
 @dataclass(frozen=True, slots=True)
 class MtnSettings:
-    """The settings; every environment but `sandbox` is a live one, whose API user is given here."""
+    """The settings; every environment but `sandbox` is a live one, whose API user is given here.
+
+    `is_new_platform`: it refuses what `momoapi.momo.africa` refuses.
+    """
 
     target_environment: str = "sandbox"
     currency: str = "EUR"
@@ -25,6 +28,7 @@ class MtnSettings:
     api_key: str = ""
     callback_host: str = "127.0.0.1"
     token_seconds: int = 3600
+    is_new_platform: bool = False
 
     @property
     def live(self) -> bool:
@@ -51,6 +55,8 @@ class MtnAuthorizer(Authorizer):
         name = reference_id()
         body = read_json()
         host = body.get("providerCallbackHost") if isinstance(body, dict) else None
+        # MTN's page names a host; its sandbox takes one with a scheme, too.
+        host = host.rpartition("://")[2] if isinstance(host, str) else host
         if not isinstance(host, str) or not host or not set(host.lower()) <= HOST_CHARACTERS:
             raise malformed("providerCallbackHost is a host without a scheme")
         if not self.book.add_credential("api_user", name, {"callback_host": host}):
@@ -76,6 +82,7 @@ class MtnAuthorizer(Authorizer):
 
     def issue_token(self, product: str) -> Response:
         """Issue a token for one product to an API user that sends its key."""
+        self._check_platform()
         self._check_subscription(product)
         refuse_a_body()
         login = request.authorization
@@ -89,6 +96,7 @@ class MtnAuthorizer(Authorizer):
 
     def admit(self, product: str) -> str:
         """Check subscription key, token and environment of a call; returns the API user that calls."""
+        self._check_platform()
         self._check_subscription(product)
         token = self.bearer()
         if token is None or token["product"] != product:
@@ -107,6 +115,16 @@ class MtnAuthorizer(Authorizer):
     def _check_subscription(self, product: str) -> None:
         if request.headers.get("Ocp-Apim-Subscription-Key") != self.settings.subscription_keys[product]:
             raise refusal(401)
+
+    def _check_platform(self) -> None:
+        """Refuse what the newer platform refuses: `python-requests`, and token calls without an environment."""
+        if not self.settings.is_new_platform:
+            return
+        if "python-requests" in request.headers.get("User-Agent", ""):
+            raise RefusalError(403, {"statusCode": 403, "message": "Forbidden"})
+        is_token = request.path.endswith("/token/")
+        if is_token and request.headers.get("X-Target-Environment") != self.settings.target_environment:
+            raise RefusalError(400, {"error": "Invalid or missing X-Target-Environment header"})
 
     def _check_provisioning(self) -> None:
         """Allow provisioning in the sandbox only; live API users are created in the partner portal."""

@@ -79,6 +79,7 @@ class MtnMomo(StandIn):
             ProviderRoute("POST", f"/{products}/token/", "token", "token", self.access.issue_token),
             *payments,
             ProviderRoute("GET", f"/{wallets}/account/balance", "balance", "account", self.balance),
+            ProviderRoute("GET", f"/{wallets}/account/balance/<currency>", "balance", "account", self.balance),
             ProviderRoute("GET", f"{holder}/active", "active", "account", self.active),
             ProviderRoute("GET", f"{holder}/basicuserinfo", "basicuserinfo", "account", self.basic_user_info),
         ]
@@ -186,10 +187,12 @@ class MtnMomo(StandIn):
 
     # Accounts
 
-    def balance(self, product: str) -> Response:
-        """Return the client's balance in one product."""
+    def balance(self, product: str, currency: str | None = None) -> Response:
+        """Return the client's balance in one product, in its only currency."""
         self.access.admit(product)
         refuse_a_body()
+        if currency not in (None, self.currency):
+            raise refusal(500, "INVALID_CURRENCY")
         now = self.clock.now()
         collection = product == "collection"
         balance_cents = (

@@ -24,12 +24,13 @@ def test_an_api_user_is_its_own_reference_and_shows_its_host(mtn: MtnCaller) -> 
         ({}, {"providerCallbackHost": "a.example"}, 401),
         (KEY, {"providerCallbackHost": "a.example"}, 400),
         (KEY | {"X-Reference-Id": "not-a-uuid"}, {"providerCallbackHost": "a.example"}, 400),
-        (KEY | {"X-Reference-Id": str(uuid.uuid4())}, {"providerCallbackHost": "https://a.example"}, 400),
+        (KEY | {"X-Reference-Id": str(uuid.uuid4())}, {"providerCallbackHost": "https://a.example"}, 201),
+        (KEY | {"X-Reference-Id": str(uuid.uuid4())}, {"providerCallbackHost": "a.example/path"}, 400),
         (KEY | {"X-Reference-Id": str(uuid.uuid4())}, {}, 400),
         (KEY | {"X-Reference-Id": str(uuid.uuid4())}, {"providerCallbackHost": "a.example"}, 201),
     ],
 )
-def test_an_api_user_needs_a_key_a_version_4_reference_and_a_bare_host(
+def test_an_api_user_needs_a_key_a_version_4_reference_and_a_host(
     mtn: MtnCaller, headers: dict[str, str], body: dict[str, str], status: int
 ) -> None:
     assert mtn.http.post("/v1_0/apiuser", headers=headers, json=body).status_code == status
@@ -156,3 +157,25 @@ def test_callbacks_of_a_live_environment_go_to_the_registered_host_only() -> Non
 def test_unknown_paths_and_methods_return_json(mtn: MtnCaller) -> None:
     assert mtn.http.get("/collection/v2_0/nothing").json()["code"] == "RESOURCE_NOT_FOUND"
     assert mtn.http.delete("/collection/v1_0/requesttopay").json()["statusCode"] == 405
+
+
+def test_a_balance_may_be_asked_for_in_its_currency(mtn: MtnCaller) -> None:
+    path, headers = "/collection/v1_0/account/balance", mtn.headers("collection")
+    assert mtn.http.get(f"{path}/EUR", headers=headers).json() == mtn.http.get(path, headers=headers).json()
+    assert mtn.http.get(f"{path}/UGX", headers=headers).json()["code"] == "INVALID_CURRENCY"
+
+
+def test_the_newer_platform_wants_the_environment_with_the_token_and_no_python_requests() -> None:
+    settings = MtnSettings("mtnuganda", "UGX", api_user="a-wallet==", api_key="shown-once", is_new_platform=True)
+    with run(MtnMomo(settings)) as base_url, MtnCaller(base_url, "UGX", "mtnuganda") as caller:
+        caller.user, caller.key = "a-wallet==", "shown-once"
+        refused = caller.request_token("collection")
+        assert (refused.status_code, refused.json()["error"]) == (
+            400,
+            "Invalid or missing X-Target-Environment header",
+        )
+        place = {"X-Target-Environment": "mtnuganda"}
+        assert caller.request_token("collection", headers=place).status_code == 200
+        assert (
+            caller.request_token("collection", headers=place | {"User-Agent": "python-requests/2"}).status_code == 403
+        )

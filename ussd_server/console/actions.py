@@ -71,6 +71,7 @@ _SENTENCES = marked(
         "proposal.confirmed": "confirmed a proposal",
         "proposal.made": "made a proposal",
         "proposal.withdrawn": "withdrew a proposal",
+        "provider.adopted": "said that two addresses of a provider are one",
         "provider.float_low": "noticed that the float of a provider is low",
         "provider.float_restored": "noticed that the float of a provider is enough again",
         "provider.switched_off": "switched a provider off",

@@ -23,8 +23,10 @@ from ussd_server.context import RequestContext
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import REVIEW_ELSEWHERE
+from ussd_server.services.providers.messages import AdoptPlace
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.settings import Settings
+from ussd_server.status import ServiceError
 
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
 
@@ -157,6 +159,27 @@ def test_two_operators_decide_about_a_payment_whose_place_is_gone(move: Move) ->
     move.work(4000)
     assert (move.submits(move.old), move.submits(move.new)) == (1, 0)
     assert check_everything() == []
+
+
+def test_two_operators_may_say_that_two_places_are_one(move: Move) -> None:
+    move.old.switches.change({"approve_delay_seconds": 30.0})
+    payment = move.pay("collection")
+    move.work(0)
+    place = Transaction.get_by_id(payment).sent_to
+    move.old.clock.advance(60)
+    # The same stand-in under another name.
+    move.addresses[move.new] = move.addresses[move.old].replace("127.0.0.1", "localhost")
+    states = move.start(move.new).provider_states
+    for wrong in (
+        AdoptPlace(place, move.provider, "renamed", "Ann", "ann"),
+        AdoptPlace(place, "other", "renamed", "Ann", "Bob"),
+        AdoptPlace("https://elsewhere:443", move.provider, "renamed", "Ann", "Bob"),
+    ):
+        with pytest.raises(ServiceError):
+            states.adopt(wrong, operator())
+    assert states.adopt(AdoptPlace(place, move.provider, "renamed", "Ann", "Bob"), operator()).payment_count == 1
+    move.work(300)
+    assert Transaction.get_by_id(payment).status == "succeeded"
 
 
 @pytest.mark.parametrize("move", ["mtn"], indirect=True)

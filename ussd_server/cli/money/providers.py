@@ -6,10 +6,10 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import command, group, show, show_lines
-from ussd_server.cli.names import KnownName
+from ussd_server.cli.names import KnownName, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.services.providers.messages import OperatorProviderState, SwitchProvider, written_places
+from ussd_server.services.providers.messages import AdoptPlace, OperatorProviderState, SwitchProvider, written_places
 from ussd_server.values import written_amount
 from ussd_server.wire import writer
 
@@ -47,6 +47,21 @@ def off(name: str, reason: str) -> None:
 def on(name: str, reason: str) -> None:
     """Take new payments at provider NAME again."""
     _switch(SwitchProvider(name, False, reason))
+
+
+@providers.command(example="'https://old.example:443 mtnuganda 9f0f1a53' mtn --reason 'Renamed' --by Ann --and Bob")
+@click.argument("old")
+@click.argument("new")
+@click.option("--reason", required=True, help="Why both are one, in at most 200 characters.")
+@two_people()
+def adopt(old: str, new: str, reason: str, by: str, second: str) -> None:
+    """Say that the place OLD is that of connection NEW now, as after a change of its name. Two people must agree.
+
+    OLD is what this command group shows of payments that wait. They are queried at NEW, and sent again there where it
+    does not find them: if OLD is another place, they are paid twice.
+    """
+    adopted = services().provider_states.adopt(AdoptPlace(old, new, reason, by, second), operator_context())
+    show(adopted, f"{adopted.payment_count} payments belong to {adopted.connection} now.")
 
 
 def _switch(request: SwitchProvider) -> None:

@@ -114,6 +114,25 @@ class SwitchProvider:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptPlace:
+    """Request of two operators to say that the place `old`, as `providers` shows it, is that of a connection now."""
+
+    old: str
+    connection: str
+    reason: str
+    by: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedPlace:
+    """How many payments, finished ones among them, belong to the connection now."""
+
+    connection: str
+    payment_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Subscriber:
     """The subscriber of a phone number; each is None where it is not known."""
 

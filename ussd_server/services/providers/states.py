@@ -20,12 +20,14 @@ from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.mail.texts import written_moment
 from ussd_server.services.providers.call_history import CallSums, sums_of
 from ussd_server.services.providers.messages import (
+    AdoptedPlace,
+    AdoptPlace,
     OperatorProviderState,
     ProviderChange,
     ProviderStatus,
     SwitchProvider,
 )
-from ussd_server.services.providers.places import waiting_elsewhere
+from ussd_server.services.providers.places import adopt, waiting_elsewhere
 from ussd_server.services.providers.providers import REFUSES
 from ussd_server.services.runtime import Runtime
 
@@ -104,6 +106,10 @@ class ProviderStateService:
         """
         self._switches.set(request, context)
         return next(state for state in self.list(context) if state.provider == request.provider)
+
+    def adopt(self, request: AdoptPlace, context: RequestContext) -> AdoptedPlace:
+        """Let a connection have the payments of another place; see `places.adopt`."""
+        return adopt(request, self._providers, context, self._clock.now())
 
     def _judge(self, provider: Provider, sums: CallSums) -> tuple[ProviderStatus, datetime | None, str]:
         """The status of a provider, since when, and a sentence about it."""
