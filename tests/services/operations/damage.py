@@ -359,7 +359,7 @@ ON_POSTGRES = [
     (
         "INSERT INTO payouts SELECT (jsonb_populate_record(payouts, jsonb_build_object('id', '{copy}'))).* "
         "FROM payouts WHERE id = '{payout}'",
-        "SAME_REFERENCE copy, OTHER_TOTALS copy, UNREPORTED copy, NOT_JUDGED copy, OTHER_EVENT copy",
+        "SAME_REFERENCE copy, OTHER_TOTALS copy, OTHER_ROUND copy, UNREPORTED copy, NOT_JUDGED copy, OTHER_EVENT copy",
     ),
     (
         "UPDATE ledger_accounts SET name = 'main' WHERE id = '{deposits}'",
