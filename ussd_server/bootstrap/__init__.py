@@ -195,6 +195,7 @@ class Services:
             self.movement_uses,
             self.days,
             self.corrections,
+            self.releases,
         )
         self.proposals = ProposalService(runtime, actions_of_two.by_name())
         self.history_digests = HistoryDigests(runtime)

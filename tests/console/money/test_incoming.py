@@ -106,6 +106,36 @@ def test_a_credit_of_a_statement_is_held_with_one_click_and_marked_for_return(
     assert "returned" in ann.get(f"/operator/movements/{held.movement_id}").text
 
 
+def test_money_that_left_by_a_statement_is_held_with_one_click(operator: Operators, services: Services) -> None:
+    ann, difference = operator("ann"), not_ours(services, "-7,000.00").difference_id
+    assert "Hold the payment" in ann.get(f"/operator/differences/{difference}").text
+    assert ann.post(f"/operator/differences/{difference}/hold").status_code == 303
+    (held,) = services.movements.list(ListMovements(is_held=True), operator_of()).items
+    assert 'name="code"' not in ann.get(f"/operator/movements/{held.movement_id}").text
+
+
+def test_an_account_is_corrected_by_two_operators_and_the_correction_taken_back(
+    operator: Operators, services: Services, example_client: ExampleClient
+) -> None:
+    Till(services).pay("no code")
+    (held,) = services.movements.list(ListMovements(is_held=True), operator_of()).items
+    ann, bob = operator("ann"), operator("bob")
+    page = f"/operator/movements/{held.movement_id}"
+    assert ann.post(f"{page}/correct", client="nobody", reason="Case 17").status_code == 404
+    client = example_client.id
+    assert ann.post(f"{page}/correct", client=client, reason="Case 17", account="+256770000001").status_code == 400
+    assert ann.post(f"{page}/correct", client=client, reason="Case 17").status_code == 303
+    assert "added to the account main as a correction" in bob.get("/operator/proposals").text
+    path, digest = confirmation(bob.get("/operator/proposals").text)
+    assert bob.post(path, digest=digest).status_code == 303
+    assert balances(client)["main"] == (5000_00, 0)
+    assert ann.post(f"{page}/release", reason="Another client was meant").status_code == 303
+    path, digest = confirmation(bob.get("/operator/proposals").text)
+    assert bob.post(path, digest=digest).status_code == 303
+    assert balances(client)["main"] == (0, 0)
+    assert "Operators released it: Another client was meant" in ann.get(page).text
+
+
 def _first(page: str) -> str:
     found = re.search(r'href="/console(/operator/movements/[0-9a-f-]{36})"', page)
     assert found

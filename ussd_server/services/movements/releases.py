@@ -54,15 +54,7 @@ class ReleaseService:
         decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
         reason, now = request.reason.strip(), self._clock.now()
         with unit_of_work():
-            unlocked = find_movement(request.movement_id)
-            row = None if unlocked.transaction_id is None else lock_row(Transaction, unlocked.transaction_id)
-            if unlocked.receipt is not None:
-                money_of(unlocked.account, unlocked.direction, unlocked.receipt)
-            movement = find_movement(request.movement_id, locked=True)
-            if movement.use_kind is None or movement.transaction_id != unlocked.transaction_id:
-                raise refusal("The movement has no use that can be taken back")
-            if row is not None:
-                _require_releasable(row)
+            movement, row = _releasable(request.movement_id)
             use(movement, UseKind.RELEASE, now, movement.transaction_id, decided_by, reason)
             sign_last_use(self._vault, movement.id)
             movement.held_because = f"{RELEASED}{reason}"
@@ -72,6 +64,12 @@ class ReleaseService:
             client_id = None if row is None else row.client_id
             booking.write_movement_event("movement.released", movement, context, reason, client_id, decided_by)
         return view_of_movement(movement)
+
+    def preview(self, movement_id: str, context: RequestContext) -> MovementView:
+        """A movement whose use can be taken back now. Raises as `release`, and changes nothing."""
+        context.require_operator()
+        with unit_of_work():
+            return view_of_movement(_releasable(movement_id)[0])
 
     def end_unmoved(self, request: UndonePayment, context: RequestContext) -> TransactionView:
         """Reverse a success of ours that never moved, as two operators say: it counts nowhere from now on.
@@ -123,6 +121,20 @@ class ReleaseService:
             _take_back(row, now, f"It was a mistake: {reason}")
             audit_payment(row, "transaction.deposit_undone", context, now, reason, decided_by)
         return views_of([row])[0]
+
+
+def _releasable(movement_id: str) -> tuple[Movement, Transaction | None]:
+    """A movement whose use can be taken back, locked after the payment or the correction that uses it."""
+    unlocked = find_movement(movement_id)
+    row = None if unlocked.transaction_id is None else lock_row(Transaction, unlocked.transaction_id)
+    if unlocked.receipt is not None:
+        money_of(unlocked.account, unlocked.direction, unlocked.receipt)
+    movement = find_movement(movement_id, locked=True)
+    if movement.use_kind is None or movement.transaction_id != unlocked.transaction_id:
+        raise refusal("The movement has no use that can be taken back")
+    if row is not None:
+        _require_releasable(row)
+    return movement, row
 
 
 def _take_back(row: Transaction, now: datetime, note: str) -> None:

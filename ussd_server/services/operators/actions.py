@@ -13,6 +13,7 @@ from ussd_server.services.bank.messages import SettlementLine
 from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.movements.corrections import CorrectionService
 from ussd_server.services.movements.messages import AssignMovement, CorrectMovement, EndMovement, MovementView
+from ussd_server.services.movements.releases import ReleaseService
 from ussd_server.services.movements.uses import MovementUseService
 from ussd_server.services.operators.messages import ProposalView, ProposedEffect
 from ussd_server.services.operators.proposals import TwoPersonAction
@@ -47,10 +48,11 @@ class TwoPersonActions:
         uses: MovementUseService,
         days: DayService,
         corrections: CorrectionService,
+        releases: ReleaseService,
     ) -> None:
         self._review, self._refunds, self._differences, self._statements = review, refunds, differences, statements
         self._settlements, self._uses, self._days = settlements, uses, days
-        self._corrections = corrections
+        self._corrections, self._releases = corrections, releases
 
     def by_name(self) -> Mapping[str, TwoPersonAction]:
         """The actions by name.
@@ -71,6 +73,7 @@ class TwoPersonActions:
             "movement.return": TwoPersonAction(self._effect_of_return, self._mark_returned),
             "movement.own": TwoPersonAction(self._effect_of_own, self._take_as_own),
             "movement.correct": TwoPersonAction(self._effect_of_correction, self._correct),
+            "movement.release": TwoPersonAction(self._effect_of_release, self._release),
         }
 
     def _effect_of_review(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -233,6 +236,15 @@ class TwoPersonActions:
 
     def _correct(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         return self._corrections.correct(_correction_of(proposal, second), context)
+
+    def _effect_of_release(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        movement = self._releases.preview(proposal.object_id, context)
+        user = movement.use and movement.use.transaction_id
+        after = f"held; transaction {user} is reversed" if user else "held"
+        return replace(_effect_on_held(movement, after), state_now=f"used: {movement.use and movement.use.kind}")
+
+    def _release(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        return self._releases.release(_end_of(proposal, second), context)
 
 
 def _correction_of(proposal: ProposalView, second: str) -> CorrectMovement:

@@ -67,6 +67,12 @@ def propose_correction(context: RequestContext, movement_id: str) -> Any:
         return propose("movement.correct", movement_id, context, **parameters)
 
 
+@console.page("POST", "/operator/movements/<movement_id>/release", who="operator")
+def propose_release(context: RequestContext, movement_id: str) -> Any:
+    with _shown_again(movement_id, context):
+        return propose("movement.release", movement_id, context)
+
+
 @console.page("POST", "/operator/movements/<movement_id>/return", who="operator")
 def propose_return(context: RequestContext, movement_id: str) -> Any:
     with _shown_again(movement_id, context):
