@@ -9,10 +9,14 @@ from tests.gates.ways_in import CENTS, WAYS, Enquired, World
 from tests.services.reconciliation.statement_files import reconcile
 from tests.support.books import check_everything
 from tests.support.money import operator
+from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.movements import OUT, MovementReceipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.gates.receipts import lock_receipts
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ListTransactions, Source
@@ -76,3 +80,9 @@ def test_a_collection_learns_its_receipt_after_its_success(world: World, ours: E
     assert world.notify(RECEIPT, PAYER).transaction_id == ours.transaction_id
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
+
+
+def test_receipts_that_are_locked_together_stay_as_they_were_written(services: Services) -> None:
+    with unit_of_work():
+        lock_receipts("bank", OUT, ("ft-2", "FT 1", ""))
+    assert [row.written for row in MovementReceipt.select().order_by(MovementReceipt.receipt)] == ["FT 1", "ft-2"]

@@ -86,8 +86,9 @@ def lock_amount(account: str, direction: str, amount_cents: int) -> None:
 
 def lock_receipts(account: str, direction: str, written: Iterable[str]) -> None:
     """Lock several receipts in one order. Call before anything else of them is locked."""
-    for receipt in sorted(set(map(comparable_receipt, written)) - {""}):
-        lock_receipt(account, direction, receipt)
+    forms = {comparable_receipt(each): each for each in written}
+    for form in sorted(forms.keys() - {""}):
+        lock_receipt(account, direction, forms[form])
 
 
 def lock_receipt(account: str, direction: str, written: str) -> MovementReceipt:

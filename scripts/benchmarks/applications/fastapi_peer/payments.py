@@ -153,4 +153,7 @@ def _record(row: Transaction) -> dict[str, Any]:
         "origin": "client",
         "next_check_at": written(row.due_at),
         "same_money_as": None,
+        "effect": None,
+        "corrects": None,
+        "reason": None,
     }

@@ -66,6 +66,9 @@ class PaymentRecord(Schema):
     origin = fields.Constant("client")
     next_check_at = fields.Function(lambda row: written(row.due_at))
     same_money_as = fields.Constant(None)
+    effect = fields.Constant(None)
+    corrects = fields.Constant(None)
+    reason = fields.Constant(None)
 
 
 _body, _record = PaymentBody(), PaymentRecord()
