@@ -123,11 +123,13 @@ def _after_not_sent(row: Transaction, call: AnsweredCall) -> None:
     """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS. A row of a payout waits on."""
     row.asked_at = row.sent_to = None
     row.ask_attempts -= 1
-    if row.payout_id is None and call.now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
+    has_waited = call.now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS)
+    if has_waited and row.payout_id is None:
         # If the database lost this payment once, it may have been sent under the same reference: query it.
         outcomes.fail(row, FailureCode.PROVIDER_UNAVAILABLE, call.source, call.now, call.detail, call.next_check_at)
     else:
-        row.due_at = call.now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
+        pause = UNREACHABLE_SECONDS if has_waited else UNAVAILABLE_RETRY_SECONDS
+        row.due_at = call.now + timedelta(seconds=pause)
 
 
 def _apply_after_failure(row: Transaction, schedule: PollingSchedule, answer: ProviderAnswer, now: datetime) -> None:
