@@ -82,6 +82,7 @@ _SENTENCES = marked(
         "subscriber.erased": "erased a subscriber",
         "subscriber.exported": "exported what is kept of a subscriber",
         "subscriber.pin_reset": "reset the PIN of a subscriber",
+        "transaction.asked": "asked for a payment",
         "transaction.assigned": "assigned a payment to a client",
         "transaction.deposit_undone": "took back a deposit",
         "transaction.deposited": "recorded a deposit",

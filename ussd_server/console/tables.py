@@ -232,7 +232,7 @@ def show_table(template: str, table: DataTable, **values: Any) -> Response:
         if is_whole:
             return send_csv(stream_with_context(lines), what, forms.today())
         response = Response(b"".join(lines), mimetype="text/csv")
-        response.headers["Content-Disposition"] = _attachment(what, forms.today())
+        response.headers["Content-Disposition"] = attachment("csv", what, forms.today())
     else:
         return Response(render_template(template, table=table, **values))
     if table.next_cursor:
@@ -243,14 +243,14 @@ def show_table(template: str, table: DataTable, **values: Any) -> Response:
 def send_csv(parts: Iterator[bytes], *words: object) -> Response:
     """Answer with a file that is made while it is sent. `words` name it; empty ones are left out."""
     response = Response(parts, mimetype="text/csv")
-    response.headers["Content-Disposition"] = _attachment(*words)
+    response.headers["Content-Disposition"] = attachment("csv", *words)
     return response
 
 
-def _attachment(*words: object) -> str:
-    """The header of a CSV file with a name of letters, digits, points and hyphens."""
+def attachment(ending: str, *words: object) -> str:
+    """The header of a file with a name of letters, digits, points and hyphens."""
     parts = (_NOT_IN_NAMES.sub("-", str(word or "")).strip("-.")[:_LONGEST_WORD] for word in words)
-    return f'attachment; filename="{"-".join(filter(None, parts))}.csv"'
+    return f'attachment; filename="{"-".join(filter(None, parts))}.{ending}"'
 
 
 def link_to_table(**changes: str | None) -> str:

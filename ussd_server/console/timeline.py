@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ussd_server.console.formats import duration, provider_name
-from ussd_server.languages import gettext
+from ussd_server.languages import gettext, marked
 from ussd_server.services.transactions.messages import (
+    LedgerEntry,
     Origin,
     Source,
     TransactionChange,
@@ -24,21 +25,50 @@ _TITLES = {
     TransactionStatus.REVERSED: "All of it was given back",
 }
 _SOURCES = {
-    Source.SUBMIT: "the request",
-    Source.CALLBACK: "a callback of %(provider)s, which we checked",
-    Source.POLL: "a status query",
-    Source.OPERATOR: "an operator",
+    Source.SUBMIT: "",
+    Source.CALLBACK: "%(provider)s reported it, and we checked",
+    Source.POLL: "we asked %(provider)s",
+    Source.OPERATOR: "an operator decided",
 }
+_ACCOUNTS = marked(
+    {
+        "main": "The main account",
+        "fees": "Fees of this service",
+        "deposits": "Deposits",
+        "bank": "The bank",
+        "shortfall": "Shortfalls",
+    }
+)
+_PURPOSES = marked(
+    {
+        "amount": "the amount",
+        "fee": "the fee",
+        "shortfall": "what was lacking",
+        "amount_reserved": "the amount, reserved",
+        "fee_reserved": "the fee, reserved",
+        "amount_released": "the amount, no longer reserved",
+        "fee_released": "the fee, no longer reserved",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """What a change moved on one account, in words."""
+
+    words: str
+    amount_cents: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineStep:
-    """One status change: what happened, what caused it, what is known about it, and how long after the one before."""
+    """One status change: what happened, what caused it, what is known and booked, how long after the one before."""
 
     change: TransactionChange
     title: str
     source: str
     facts: tuple[str, ...]
+    postings: tuple[Posting, ...]
     after: str
 
 
@@ -55,8 +85,9 @@ def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
             TimelineStep(
                 change,
                 title,
-                gettext(_SOURCES[change.source], provider=provider),
+                gettext(_SOURCES[change.source], provider=provider) if _SOURCES[change.source] else "",
                 _facts(change, provider, goes_out=view.provider is not None and view.origin is not Origin.PAYER),
+                tuple(map(_posting, change.ledger)),
                 duration((change.created_at - before).total_seconds()) if before else "",
             )
         )
@@ -84,3 +115,14 @@ def _facts(change: TransactionChange, provider: str, *, goes_out: bool) -> tuple
     if detail.note:
         facts.append(detail.note)
     return tuple(facts)
+
+
+def _posting(entry: LedgerEntry) -> Posting:
+    kind, _, name = entry.account.partition(":")
+    if kind == "provider":
+        account = gettext("Money at %(provider)s", provider=provider_name(name))
+    elif kind in _ACCOUNTS:
+        account = gettext(_ACCOUNTS[kind])
+    else:
+        account = gettext("The account %(name)s", name=entry.account)
+    return Posting(f"{account}: {gettext(_PURPOSES[entry.purpose])}", entry.amount_cents)

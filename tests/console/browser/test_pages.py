@@ -73,6 +73,7 @@ OPERATOR_PAGES = (
     "/operator/reconciliation/new",
     "/operator/differences",
     "/operator/days",
+    "/operator/days/sandbox/2026-01-01",
     "/operator/settlements",
     "/operator/movements",
     "/operator/operators",
@@ -112,7 +113,12 @@ def test_every_page_is_accessible_and_fits(
     paid, drafted = console.pay(), console.draft_payout()
     console.services.deposits.create(CreateDeposit(console.client.id, 123_456_789_000, f"{scheme} bank"), OPERATOR)
     with visitor.tab(scheme, width) as page:
-        own = (f"/api-keys/{key.id}", f"/api-keys/{key.id}/edit", f"/transactions/{paid}")
+        own = (
+            f"/api-keys/{key.id}",
+            f"/api-keys/{key.id}/edit",
+            f"/transactions/{paid}",
+            f"/transactions/{paid}/everything",
+        )
         code = console.open_code()
         own = (*own, code, f"{code}/edit")
         payout = (f"/payouts/{drafted}", f"/payouts/{drafted}/correct", f"{delivered[0]}/edit")

@@ -9,7 +9,7 @@ from html import unescape
 
 from tests.conftest import MovableClock
 from tests.console.clients.test_api_keys import assert_same
-from tests.console.conftest import Visit
+from tests.console.conftest import Operators, Visit
 from tests.support.example_client import OPERATOR, ExampleClient
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
@@ -112,9 +112,9 @@ def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(
     page = visitor.get(path)
     for expected in (
         "arrived in the main account",
-        "a status query",
+        "we asked Sandbox",
         "Succeeded",
-        "main · amount",
+        "The main account: the amount",
         "http://127.0.0.1:19999",
     ):
         assert expected in page.text
@@ -174,6 +174,50 @@ def test_another_clients_transaction_answers_as_a_missing_one(visit: Visit, serv
     stranger: RequestContext = a_client("Other")
     foreign = services.transactions.create(request(), stranger).transaction.transaction_id
     visitor, missing = visit(), "019e0000-0000-7000-8000-000000000000"
-    for end in ("", "/live"):
+    for end in ("", "/live", "/everything"):
         assert_same(*(visitor.get(f"/transactions/{one}{end}") for one in (foreign, missing)))
     assert_same(*(visitor.post(f"/transactions/{one}/refund", reference="x") for one in (foreign, missing)))
+
+
+def test_everything_about_a_payment_is_one_page_and_one_file(
+    visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
+) -> None:
+    services.deposits.create(CreateDeposit(example_client.id, 900_000, "float"), OPERATOR)
+    visitor = visit("admin")
+    form = {
+        "phone_number": "0770000000",
+        "amount": "5000",
+        "name": "",
+        "description": "<b>Fees</b>",
+        "reference": "o-1",
+    }
+    made = visitor.post("/collect", **form).location.removeprefix("/console")
+    work(services, clock, 2)
+    assert visitor.post(f"{made}/refund", reference="back", reason="paid twice").status_code == 303
+    page = visitor.get(f"{made}/everything").text
+    for shown in (
+        "asked for a payment", "refunded a payment", "paid twice", "admin@acme.example", "Events and webhooks",
+        "The main account: the amount", "&lt;b&gt;Fees&lt;/b&gt;",
+    ):  # fmt: skip
+        assert shown in page, shown
+    assert f'href="/console{made}/everything"' in visitor.get(made).text
+    file = visitor.get(f"{made}/everything?format=json")
+    assert file.headers["Content-Disposition"] == 'attachment; filename="payment-o-1.json"'
+    assert list(file.json) == ["payment", "request", "refunds", "movement", "events", "messages", "audit"]
+    assert [each["status"] for each in file.json["payment"]["events"]][-1] == "succeeded"
+    assert [each["action"] for each in file.json["audit"]] == ["transaction.refunded", "transaction.asked"]
+    assert file.json["refunds"][0]["reference"] == "back"
+    viewer = visit("viewer")
+    assert viewer.get(f"{made}/everything?format=json").json["audit"] == []
+    trail = visitor.get(f"/audit?object_id={made.rpartition('/')[2]}&format=json").json["items"]
+    assert [each["action"] for each in trail] == ["transaction.refunded", "transaction.asked"]
+
+
+def test_operators_read_everything_about_a_payment_of_any_client(
+    operator: Operators, services: Services, example_client: ExampleClient
+) -> None:
+    paid = pay(services, example_client)
+    ann = operator("ann")
+    page = ann.get(f"/operator/transactions/{paid.transaction_id}/everything")
+    assert (page.status_code, "acme" in page.text) == (200, True)
+    assert ann.get(f"/operator/transactions/{paid.transaction_id}/everything?format=json").json["movement"] is None

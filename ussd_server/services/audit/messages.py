@@ -13,11 +13,12 @@ from ussd_server.wire import Cents, Internal, ListPeriod
 class ListAuditEvents(ListPeriod):
     """Request for a page of a client's audit trail, newest first.
 
-    `user_id` and `action` keep what one person did and one kind of action.
+    `user_id`, `action` and `object_id` keep what one person did, one kind of action and what was done to one object.
     """
 
     user_id: str | None = None
     action: str | None = None
+    object_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class ListOperatorActions(ListPeriod):
 
     operator: str | None = None
     action: str | None = None
+    object_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.incoming import PaymentCode
-from ussd_server.models.keys import ApiKey
+from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.movements import Movement
 from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Payout
@@ -108,7 +108,9 @@ class AuditService:
     def list(self, request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""
         context.require("audit_events:read", NOT_PERMITTED)
-        rows = matching(_events_of(context.client_id), request, AuditEvent.user_id, AuditEvent.action)
+        rows = matching(
+            _events_of(context.client_id), request, AuditEvent.user_id, AuditEvent.action, AuditEvent.object_id
+        )
         return page_of(rows, AuditEvent, request, self._tokens, _views_with_emails, self._replica)
 
     def actions(self, context: RequestContext) -> tuple[str, ...]:
@@ -127,7 +129,7 @@ class AuditService:
         """
         context.require_operator()
         which = SQL(_BY_OPERATORS) if request.operator is None else AuditEvent.operator == request.operator
-        rows = matching(AuditEvent.select().where(which), request, AuditEvent.action)
+        rows = matching(AuditEvent.select().where(which), request, AuditEvent.action, AuditEvent.object_id)
         return page_of(rows, AuditEvent, request, self._tokens, _views_with_clients)
 
 
@@ -197,7 +199,7 @@ _KINDS: dict[str, tuple[str, Any, Any]] = {
 
 
 def names_of_objects(events: Iterable[AuditEvent]) -> dict[str, NamedObject]:
-    """The objects of events that exist and have a name, by their ids: one query for each kind."""
+    """The objects of events that have a name, by their ids: one query for each kind. Of what was removed, only keys."""
     ids_by_prefix: dict[str, set[str]] = defaultdict(set)
     for event in events:
         if event.object_id is not None and is_id(event.object_id):
@@ -210,10 +212,21 @@ def names_of_objects(events: Iterable[AuditEvent]) -> dict[str, NamedObject]:
                 objects[str(object_id)] = NamedObject(
                     kind, name, name if table in (Menu, PaymentCode) else str(object_id)
                 )
-    return objects
+    gone = ids_by_prefix["api_key"] - objects.keys()
+    named = {key_id: NamedObject("key", f"API key {name}", key_id) for key_id, name in _names_of_deleted(gone).items()}
+    return objects | named
 
 
 def names_of_keys(events: Iterable[AuditEvent]) -> dict[str, str]:
-    """The API keys that called, by their ids; deleted ones are left out."""
+    """The API keys that called, by their ids; of deleted ones the key itself."""
     ids = {event.key_id for event in events if event.key_id}
-    return {row.id: row.name or row.apikey for row in ApiKey.select().where(ApiKey.id.in_(ids))} if ids else {}
+    if not ids:
+        return {}
+    names = {row.id: row.name or row.apikey for row in ApiKey.select().where(ApiKey.id.in_(ids))}
+    return names | _names_of_deleted(ids - names.keys())
+
+
+def _names_of_deleted(key_ids: Collection[str]) -> dict[str, str]:
+    if not key_ids:
+        return {}
+    return {row.id: row.apikey for row in DeletedApiKey.select().where(DeletedApiKey.id.in_([*key_ids]))}

@@ -56,7 +56,7 @@ from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import UNSIGNED, is_row_signed
 from ussd_server.services.sms.receipts import ReceiptWriter
-from ussd_server.services.transactions.bookings import audit_payment, audited
+from ussd_server.services.transactions.audited import audit_payment, audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import (

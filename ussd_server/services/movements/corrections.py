@@ -41,7 +41,7 @@ from ussd_server.services.movements.movements import (
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.processing.outcomes import fail, reverse_when_refunded
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.transactions.bookings import audited
+from ussd_server.services.transactions.audited import audited
 from ussd_server.services.transactions.create import (
     DraftColumns,
     Plan,

@@ -30,8 +30,8 @@ class Telling:
 class Beside:
     """What may be the same money: a movement, or a transaction that is its own movement."""
 
-    movement_id: str | None
-    transaction_id: str | None
+    movement_id: Annotated[str | None, "The movement; null for a transaction."]
+    transaction_id: Annotated[str | None, "The transaction; null for a movement."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,12 @@ class MovementService:
         uses = MovementUse.select().where(MovementUse.movement_id == row.id).order_by(MovementUse.number)
         return MovementHistory(view_of_movement(row), tuple(map(_use_view, uses)))
 
+    def of_payment(self, transaction_id: str, context: RequestContext) -> MovementView | None:
+        """The movement that a payment uses; None where the payment is its own."""
+        context.require_operator()
+        row = Movement.get_or_none(Movement.transaction_id == transaction_id)
+        return None if row is None else view_of_movement(row)
+
     def find(self, provider: str, receipt: str, context: RequestContext) -> MovementView | None:
         """The movement with a receipt; None where there is none, or a payment of ours is it."""
         context.require_operator()

@@ -19,7 +19,7 @@ from ussd_server.services.processing.messages import EndReview, ListReviews, Rev
 from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
-from ussd_server.services.transactions.bookings import audit_payment
+from ussd_server.services.transactions.audited import audit_payment
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, ChangeDetail, Source, TransactionStatus
 from ussd_server.services.transactions.transactions import find_any

@@ -32,7 +32,7 @@ from ussd_server.services.reconciliation.messages import (
 )
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.transactions.bookings import audited
+from ussd_server.services.transactions.audited import audited
 from ussd_server.services.transactions.create import RECOVERED, DraftColumns, Plan, RequestIdentity, TransactionCreator
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, SUCCESSFUL, Source, TransactionType
 from ussd_server.services.transactions.refunds import left_of

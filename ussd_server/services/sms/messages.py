@@ -37,10 +37,11 @@ class CreateSms:
 
 @dataclass(frozen=True, slots=True)
 class ListSms(ListPeriod):
-    """A page of messages, newest first."""
+    """A page of messages, newest first. `transaction_id` is the payment whose receipt they are."""
 
     status: SmsStatus | None = None
     phone_number: str | None = None
+    transaction_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

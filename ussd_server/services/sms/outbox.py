@@ -83,7 +83,7 @@ class SmsService:
         """A page of the client's messages, newest first."""
         context.require("messages:read")
         rows = Sms.select().where(Sms.client_id == context.client_id)
-        rows = matching(rows, request, Sms.status, Sms.phone_number)
+        rows = matching(rows, request, Sms.status, Sms.phone_number, Sms.transaction_id)
         return page_of(rows, Sms, request, self._tokens, lambda messages: map(_view, messages))
 
 

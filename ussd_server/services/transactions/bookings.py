@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
+from contextlib import AbstractContextManager
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT
-from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name
+from ussd_server.services.transactions.audited import audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
@@ -23,42 +20,6 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.transactions.transactions import RETURNED_SETTLEMENT, require_description, require_reference
 from ussd_server.status import Code, ServiceError
-
-
-@contextmanager
-def audited(
-    row: Transaction, action: str, context: RequestContext, reason: str | None, decided_by: str | None = None
-) -> Iterator[None]:
-    """A unit of work that creates a transaction, and ends with its audit event; that of a refund names the collection.
-
-    `decided_by` are the names of the operators who decided.
-    """
-    with unit_of_work():
-        yield
-        audit_payment(row, action, context, row.created_at, reason, decided_by, object_id=row.refund_of)
-
-
-def audit_payment(
-    row: Transaction,
-    action: str,
-    context: RequestContext,
-    now: datetime,
-    reason: str | None,
-    decided_by: str | None = None,
-    object_id: str | None = None,
-) -> None:
-    """Write an audit event about a transaction, or about `object_id`. Call in the unit of work."""
-    write_audit_event(
-        action,
-        context,
-        now,
-        client_id=row.client_id,
-        object_id=object_id or row.id,
-        reason=reason,
-        amount_cents=row.amount_cents,
-        phone_number=row.phone_number,
-        decided_by=decided_by,
-    )
 
 
 class DepositService:

@@ -17,7 +17,7 @@ from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.operator_names import require_reason, require_two_people
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.transactions.bookings import audited
+from ussd_server.services.transactions.audited import audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.messages import (

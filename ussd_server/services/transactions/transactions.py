@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, cast
 
 from ussd_server.clock import attempts
-from ussd_server.context import RequestContext
+from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.tables import CompiledQuery, find_row, param
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
@@ -23,6 +24,7 @@ from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, page_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
+from ussd_server.services.transactions.audited import audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.doubles import doubles_of, equal_payment
 from ussd_server.services.transactions.history import view_with_history, views_of
@@ -138,6 +140,8 @@ class TransactionService:
         moves_at_once = request.type is TransactionType.TRANSFER
         has_receipt = moves_at_once and self._receipts.are_written(context.client_id, request.type)
         within = self._receipts.after if has_receipt else None
+        if context.caller.kind is CallerKind.TOKEN and request.menu is None:
+            within = partial(audited, action="transaction.asked", context=context, reason=request.description)
         plan = self._plan(request, context)
         created = self._creator.create(identity, plan, within=within, sending=sending)
         return self.wait_until_final(created, request.wait, context)

@@ -103,7 +103,9 @@ def show_transaction(context: RequestContext, transaction_id: str) -> str:
 @console.page("GET", "/transactions/<transaction_id>/live", needs="transactions:read")
 def show_transaction_live(context: RequestContext, transaction_id: str) -> Response:
     """The part of a transaction's page that refreshes by itself; a transaction that became final reloads the page."""
-    return _live_part(_about(services().transactions.get(messages.GetTransaction(transaction_id), context), context))
+    return _live_part(
+        about_payment(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
+    )
 
 
 @console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:send", fresh_code=True)
@@ -156,7 +158,7 @@ def propose_refund(context: RequestContext, transaction_id: str) -> Any:
     return propose("transaction.refund", transaction_id, context, amount_cents=amount_cents)
 
 
-def _about(view: messages.TransactionHistory, context: RequestContext) -> dict[str, Any]:
+def about_payment(view: messages.TransactionHistory, context: RequestContext) -> dict[str, Any]:
     """The values of the page of one transaction, for clients and operators."""
     events = services().events.list_of_object(view.transaction_id, context)
     original, payout = None, None
@@ -212,7 +214,7 @@ def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:
 
 
 def _page(transaction_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
-    values = _about(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
+    values = about_payment(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
     view, refunds = values["view"], values["refunds"]
     number = f"-{len(refunds) + 1}" if refunds else ""
     suggested = f"{view.reference[: messages.REFERENCE.longest - 11]}-refund{number}"
@@ -228,5 +230,5 @@ def _page(transaction_id: str, context: RequestContext, error: ServiceError | No
 def _about_any(transaction_id: str, context: RequestContext) -> dict[str, Any]:
     item = services().reviews.show(transaction_id, context)
     client = services().clients.find(item.client_id, context)
-    values = _about(item.transaction, acting_for(client, context))
+    values = about_payment(item.transaction, acting_for(client, context))
     return values | {"item": item, "client": client}

@@ -26,7 +26,7 @@ _RECEIPTS = {
     "refund": "Refunds: to the payer",
     "transfer": "Transfers: to whose account is debited",
 }
-_COLUMNS = (
+MESSAGE_COLUMNS = (
     Column("created_at", "When", "moment", link=lambda message: link_to("message", message.message_id)),
     Column("phone_number", "Phone number", "phone"),
     Column("text", "Text"),
@@ -51,7 +51,7 @@ _FILTERS = {
 def list_messages(context: RequestContext) -> Response:
     table = DataTable(
         "Messages, newest first",
-        _COLUMNS,
+        MESSAGE_COLUMNS,
         pages(services().sms.list, ListSms(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No message yet",

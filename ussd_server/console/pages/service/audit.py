@@ -20,6 +20,7 @@ from ussd_server.wire import ListPage
 _OBJECT = Column(
     "object_name", "Object", "reference", link=lambda event: link_to(event.object_kind or "", event.page_id)
 )
+_OBJECT_FILTER = TableFilter("object_id", "Id of the object")
 _DID = Column("did", "Action", "sentence", value=lambda event: action_in_words(event.action), where="page")
 _DETAILS = (
     Column("details", "Reason", "sentence", value=lambda event: _details(event), where="page"),
@@ -28,7 +29,7 @@ _DETAILS = (
     Column("reason", "Reason", where="files"),
     Column("decided_by", "Decided by", where="files"),
 )
-_COLUMNS = (
+AUDIT_COLUMNS = (
     Column("created_at", "When", "moment"),
     Column("who", "Who", "person", value=lambda event: _who(event)),
     _DID,
@@ -58,9 +59,9 @@ _COLUMNS_OF_OPERATORS = (
 def list_audit_events(context: RequestContext) -> Response:
     people = services().people.list(ListPage(), context).items if context.may("team:read") else ()
     person = TableFilter("person", "Person", {each.user_id: each.email for each in people})
-    filters = {"user_id": person, "action": _action_filter(context), **PERIOD}
+    filters = {"user_id": person, "action": _action_filter(context), "object_id": _OBJECT_FILTER, **PERIOD}
     page = pages(services().audit.list, ListAuditEvents(**chosen(filters)), context)
-    table = DataTable("Audit trail, newest first", _COLUMNS, page, filters.values())
+    table = DataTable("Audit trail, newest first", AUDIT_COLUMNS, page, filters.values())
     return show_table("console/audit.html", table)
 
 
@@ -69,7 +70,7 @@ def list_operator_actions(context: RequestContext) -> Response:
     """What operators did, for any client and at the command line, and sign-ins under unknown addresses."""
     operators = [each.email for each in services().operators.list(context)]
     operator = TableFilter("operator", "Operator", {email: email for email in operators})
-    filters = {"operator": operator, "action": _action_filter(context), **PERIOD}
+    filters = {"operator": operator, "action": _action_filter(context), "object_id": _OBJECT_FILTER, **PERIOD}
     table = DataTable(
         "What operators did, newest first",
         _COLUMNS_OF_OPERATORS,

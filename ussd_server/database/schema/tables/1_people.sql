@@ -162,6 +162,7 @@ CREATE TABLE audit_events (
     decided_by text
 );
 CREATE INDEX audit_events_newest ON audit_events (client_id, id);
+CREATE INDEX audit_events_of_object ON audit_events (object_id, client_id, id) WHERE object_id IS NOT NULL;
 CREATE INDEX audit_events_of_action ON audit_events (client_id, action, id);
 CREATE INDEX audit_events_of_person ON audit_events (client_id, user_id, id) WHERE user_id IS NOT NULL;
 -- Logins that failed under unknown addresses have no client either; they have no object.

@@ -152,6 +152,7 @@ CREATE INDEX messages_being_sent ON messages (phone_number) WHERE asked_at IS NO
 CREATE INDEX messages_queued ON messages (id) WHERE due_at IS NOT NULL;
 CREATE INDEX messages_newest ON messages (client_id, id);
 CREATE INDEX messages_of_number ON messages (client_id, phone_number, id);
+CREATE INDEX messages_of_payment ON messages (transaction_id) WHERE transaction_id IS NOT NULL;
 CREATE INDEX messages_of_sender ON messages (sender_message_id) WHERE sender_message_id IS NOT NULL;
 
 CREATE TABLE receipts (
