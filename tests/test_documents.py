@@ -35,6 +35,8 @@ RUN = {
     **{
         f"guides/{page.name}": LANGUAGES_OF_GUIDES for page in (DOCS / "guides").glob("[a-z]*.md")
     },  # tests/journeys/test_guides.py
+    "guides/give-your-service-a-pin.md": {"sh"},  # tests/journeys/test_guides.py
+    "guides/take-money-at-a-till.md": {"sh"},  # tests/journeys/test_guides.py
     "guides/airtel.md": {"sh", "text"},  # tests/journeys/test_provider_guides.py
     "guides/move-from-africas-talking.md": {*LANGUAGES_OF_GUIDES, "yaml"},  # and tests/menus/test_menus_document.py
     "guides/mtn.md": {"sh", "text"},  # tests/journeys/test_provider_guides.py

@@ -64,4 +64,4 @@ def test_a_line_has_gaps_where_nothing_is_known_and_small_values_have_a_scale_of
     assert chart.count("<polyline") == 2
     assert chart.count("<circle") == 3
     assert "b: 0.041" in chart
-    assert ">0.05<" in chart
+    assert ">0.06<" in chart

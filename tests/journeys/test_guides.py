@@ -93,6 +93,25 @@ def test_the_first_call_of_the_readme_is_answered_as_it_says(service: Service) -
     assert {name: reply["data"][name] for name in same} == {name: shown["data"][name] for name in same}
 
 
+def test_the_commands_of_pages_without_programs_run_as_they_are_written(service: Service, tmp_path: Path) -> None:
+    """In a folder of their own, with the variables of the page about all guides and its PATH."""
+    environment = exported(service) | {"USSD_DATA_DIR": str(service.folder)}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    for page in (_FOLDER / "take-money-at-a-till.md", _FOLDER / "give-your-service-a-pin.md"):
+        for commands in blocks(page, "sh"):
+            ran = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", commands],
+                cwd=tmp_path,
+                env=environment | {"PYTHONPATH": str(_CLIENTS.parent)},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_PATIENCE_SECONDS * 4,
+            )
+            assert ran.returncode == 0, f"{page.name}: {ran.stdout}{ran.stderr}"
+            assert "Traceback" not in ran.stderr
+
+
 @pytest.mark.needs_node
 @pytest.mark.needs_php
 @pytest.mark.parametrize("language", _COMMANDS)

@@ -97,6 +97,6 @@ def _y(value: float, top: float) -> float:
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 2 and 5 times a power of ten; 1 for nothing."""
+    """The next of 2, 4, 6 and 10 times a power of ten, whose half is whole from 2 on; 2 for nothing."""
     power = 10.0 ** floor(log10(value)) if value else 1.0
-    return next((factor * power for factor in (1, 2, 5) if factor * power >= value), 10 * power)
+    return next(factor * power for factor in (2, 4, 6, 10) if factor * power >= value)

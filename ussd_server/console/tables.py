@@ -39,7 +39,8 @@ class Column:
     `kind` says how it is written; money is in cents, or a text that is no amount; a `word` and a `phone` are
     never broken.
     `link` gives the address that the cell leads to, `note` a second status beside the value. `where` says whether the
-    page, the files or both have it.
+    page, the files or both have it. A column that `is_minor` is left out between a phone's width and a laptop's, as
+    those of ids are.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Column:
     note: Callable[[Any], str | None] | None = None
     missing: str = ""
     where: Literal["both", "page", "files"] = "both"
+    is_minor: bool = False
 
     def of(self, row: Any) -> Any:
         """The value of this column in `row`."""
@@ -174,6 +176,11 @@ class DataTable:
     @property
     def shown_columns(self) -> Sequence[Column]:
         return [column for column in self.columns if column.where != "files"]
+
+    @property
+    def opening(self) -> Column | None:
+        """The column whose link a whole row opens: the first that has one."""
+        return next((column for column in self.shown_columns if column.link), None)
 
     @property
     def file_columns(self) -> Sequence[Column]:

@@ -38,7 +38,8 @@ def test_the_list_is_filtered_as_people_write_and_is_the_same_as_csv_and_json(
     work(services, clock, 2)
     page = visitor.get("/transactions")
     assert "<script>alert" not in page.text
-    assert f'href="/console/transactions/{paid.transaction_id}"' in page.text
+    assert f'<a class="opens" href="/console/transactions/{paid.transaction_id}">' in page.text
+    assert '<th scope="col" class="text minor">Description</th>' in page.text
     assert "The payer&#39;s mobile money balance is too low" in page.text
     listed = visitor.get("/transactions?format=json").json["items"]
     assert [item["transaction_id"] for item in listed] == [failed.transaction_id, paid.transaction_id]

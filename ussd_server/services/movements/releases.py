@@ -23,7 +23,7 @@ from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import EndDifference, Verdict
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.transactions.bookings import audit_payment
+from ussd_server.services.transactions.audited import audit_payment
 from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.messages import (
     Origin,

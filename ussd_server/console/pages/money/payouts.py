@@ -47,8 +47,8 @@ _COLUMNS = (
     Column("total_fee", "Fees", "money", where="files"),
     Column("succeeded_count", "Succeeded", "number"),
     Column("failed_count", "Failed", "number"),
-    Column("invalid_count", "Invalid", "number"),
-    Column("description", "Description"),
+    Column("invalid_count", "Invalid", "number", is_minor=True),
+    Column("description", "Description", is_minor=True),
     Column("payout_id", "Id", "id", where="files"),
 )
 _FIELD_TITLES = {name: name.replace("_", " ").capitalize() for name in messages.FIELDS}

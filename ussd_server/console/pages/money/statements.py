@@ -30,7 +30,7 @@ _LINE_COLUMNS = (
     Column("at", "When", "moment"),
     Column("kind", "Kind", "word"),
     Column("reference", "Reference", "reference", link=lambda line: link_to("transaction", line.transaction_id)),
-    Column("description", "Description"),
+    Column("description", "Description", is_minor=True),
     Column("debit", "Debit", "money"),
     Column("credit", "Credit", "money"),
     Column("balance", "Balance", "money"),

@@ -42,12 +42,12 @@ _FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502
 
 _COLUMNS = (
     Column("created_at", "When", "moment", link=lambda row: link_to("transaction", row.transaction_id)),
-    Column("type", "Type", "word"),
+    Column("type", "Type", "word", is_minor=True),
     Column("phone_number", "Phone number", "phone"),
     Column("amount", "Amount", "money"),
     Column("status", "Status", "status"),
     Column("reference", "Reference", "reference"),
-    Column("description", "Description"),
+    Column("description", "Description", is_minor=True),
     Column("outcome", "Receipt or failure", "sentence", value=lambda row: _outcome(row), where="page"),
     Column("provider_transaction_id", "Receipt", where="files"),
     Column("failure", "Failure", value=lambda row: row.failure.code if row.failure else None, where="files"),

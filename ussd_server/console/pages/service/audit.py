@@ -37,7 +37,7 @@ AUDIT_COLUMNS = (
     replace(_OBJECT, value=lambda event: event.object_name or _readable(event.object_id)),
     *_DETAILS,
     Column("object_id", "Id", "id", where="files"),
-    Column("address", "Address", "code"),
+    Column("address", "Address", "code", is_minor=True),
     Column("request_id", "Request id", "id", where="files"),
 )
 
@@ -50,7 +50,7 @@ _COLUMNS_OF_OPERATORS = (
     *_DETAILS,
     Column("client", "Client", link=lambda event: link_to("client", event.client_id)),
     Column("object_id", "Id", "id", where="files"),
-    Column("address", "Address", "code"),
+    Column("address", "Address", "code", is_minor=True),
     Column("request_id", "Request id", "id", where="files"),
 )
 
