@@ -17,11 +17,16 @@ class CreateWebhookBody(fields.Body):
 
 
 class RedeliverEventsBody(fields.Body):
-    """The period, and optionally the type, of the events to send again."""
+    """The period, and optionally the type, of the events to send again, all or those that were missed."""
 
     from_at = fields.Timestamp("The first moment of the period, inclusive.", required=True, data_key="from")
     to_at = fields.Timestamp("The end of the period, exclusive.", required=True, data_key="to")
     type = fields.Text("The type.", longest=_LONGEST_TYPE, allow_none=True)
+    limited_to = fields.ChoiceOf(
+        "`failed`: only events that one of your active webhooks of their type has not accepted.",
+        ("failed",),
+        data_key="only",
+    )
 
 
 class ListEventsQuery(fields.Query):

@@ -614,6 +614,8 @@ export interface RedeliverEventsBody {
   to: string;
   /** The type. */
   type?: string | null;
+  /** `failed`: only events that one of your active webhooks of their type has not accepted. */
+  only?: "failed";
 }
 export interface Redelivery {
   /** How many events are sent again. */

@@ -61,7 +61,7 @@ def _model(name: str, schema: dict[str, Any]) -> str:
         for field, each in schema["properties"].items()
     }
     if any(map(keyword.iskeyword, fields)):
-        listed = "".join(f'"{field}": "{kind}", ' for field, kind in fields.items())
+        listed = "".join(f'"{field}": {kind!r}, ' for field, kind in fields.items())
         return f'{name} = TypedDict("{name}", {{{listed}}})\n'
     return f"class {name}(TypedDict):\n" + "".join(f"    {field}: {kind}\n" for field, kind in fields.items())
 

@@ -319,7 +319,7 @@ def play_webhooks(player: Player) -> None:
     player.data("POST", f"{path}/test")
     hour = timedelta(hours=1)
     period = {"from": (datetime.now(UTC) - hour).isoformat(), "to": datetime.now(UTC).isoformat()}
-    player.data("POST", "/api/events/redeliver", period | {"type": "transaction.succeeded"})
+    player.data("POST", "/api/events/redeliver", period | {"type": "transaction.succeeded", "only": "failed"})
     player.data("DELETE", path)
 
 

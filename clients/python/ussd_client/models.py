@@ -521,6 +521,7 @@ RedeliverEventsBody = TypedDict(
         "from": "str",
         "to": "str",
         "type": "NotRequired[str | None]",
+        "only": 'NotRequired[Literal["failed"]]',
     },
 )
 

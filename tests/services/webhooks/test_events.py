@@ -17,7 +17,7 @@ from tests.services.webhooks.receivers import (
 )
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services
-from ussd_server.models.sending import Event, PendingEvent
+from ussd_server.models.sending import Event, PendingEvent, Webhook
 from ussd_server.services.webhooks.messages import ListEvents, RedeliverEvents
 from ussd_server.values import new_id
 
@@ -66,6 +66,28 @@ def test_a_period_is_sent_again_in_the_order_of_each_object(services: Services, 
         deliver(services)
     assert (again.events, nothing.events) == (5, 0)
     assert [received.document["data"]["number"] for received in receiver.calls] == [0, 1, 2, 3, 4]
+
+
+def test_only_what_a_webhook_missed_is_sent_again(services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    begin = clock.now()
+    happen(services, call)
+    deliver(services)
+    clock.advance(1)
+    with Receiver(answering(200)) as receiver:
+        webhook = subscribe(services, call, receiver.url)
+        clock.advance(1)
+        happen(services, call)
+        deliver(services, clock, 10)
+        Webhook.update(is_active=False, disabled_at=clock.now()).where(Webhook.id == webhook.id).execute()
+        missed = happen(services, call, times=2)
+        deliver(services, clock, 10)
+        Webhook.update(is_active=True, disabled_at=None).where(Webhook.id == webhook.id).execute()
+        request = RedeliverEvents(begin, datetime.max.replace(tzinfo=UTC), None, "failed")
+        assert services.events.redeliver_range(request, call).events == len(missed)
+        deliver(services, clock, 10)
+        assert len(receiver.calls) == 3
+        assert services.events.redeliver_range(request, call).events == 0
 
 
 def test_at_most_a_thousand_events_are_sent_again_at_once(services: Services, clock: MovableClock) -> None:

@@ -47,18 +47,20 @@ def list_(client: str) -> None:
 @client_option
 @period_options
 @click.option("--type", "event_type", metavar="TYPE", help="Only events of this type, such as transaction.succeeded.")
+@click.option("--only", type=click.Choice(["failed"]), help="Only events that an active webhook has not accepted.")
 def redeliver(
     event_id: str | None,
     client: str,
     from_at: datetime | None,
     to_at: datetime | None,
     event_type: str | None,
+    only: str | None,
 ) -> None:
     """Send EVENT (its id) again, or the events of a period, at most 1,000, in their order.
 
     Each goes to every webhook of the client that takes its type.
     """
-    if (event_id is None) == (from_at is None or to_at is None) or (event_id and event_type):
+    if (event_id is None) == (from_at is None or to_at is None) or (event_id and (event_type or only)):
         raise click.UsageError("Give the id of an event, or a period with --from and --to.")
     context = context_of(client)
     if event_id is not None:
@@ -66,7 +68,7 @@ def redeliver(
     else:
         assert from_at is not None
         assert to_at is not None
-        sent = services().events.redeliver_range(RedeliverEvents(from_at, to_at, event_type), context)
+        sent = services().events.redeliver_range(RedeliverEvents(from_at, to_at, event_type, only), context)
     show(sent, f"{sent.events} events are sent again.")
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-from peewee import ModelSelect, Query, fn
+from peewee import ModelSelect, Query, Value, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import CompiledQuery, param
@@ -20,6 +20,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
+    DeliveryStatus,
     DeliveryView,
     EventDeliveries,
     EventView,
@@ -93,6 +94,8 @@ class EventService:
         """Send the events of a period again, in their order. INVALID_REQUEST for more than 1000 at a time."""
         context.require("webhooks:write")
         rows = of_period(_of_type(context.client_id, request.type), Event, request.from_at, request.to_at)
+        if request.limited_to is not None:
+            rows = rows.where(_is_missed(context.client_id))
         return self._redeliver(rows.order_by(Event.id).limit(MOST_EVENTS_AT_ONCE + 1), context.client_id)
 
     def _redeliver(self, rows: ModelSelect[Event], client_id: str) -> Redelivery:
@@ -180,6 +183,23 @@ def _rows(request: ListEvents, context: RequestContext) -> Any:
     own = Webhook.select(Webhook.id).where(Webhook.client_id == context.client_id)
     in_state = Delivery.webhook_id.in_(own), Delivery.status == request.delivery.value
     return rows.where(Event.id.in_(Delivery.select(Delivery.event_id).where(*in_state)))
+
+
+def _is_missed(client_id: str) -> Any:
+    """The condition that an active webhook of a client that was there has not accepted an event of its types."""
+    is_missed = Value(False) == Value(True)
+    active = Webhook.client_id == client_id, Webhook.is_active, Webhook.url.is_null(False)
+    for webhook in Webhook.select().where(*active):
+        accepted = Delivery.select().where(
+            Delivery.event_id == Event.id,
+            Delivery.webhook_id == webhook.id,
+            Delivery.status == DeliveryStatus.DELIVERED.value,
+        )
+        is_its = Event.created_at >= webhook.created_at
+        if webhook.types is not None:
+            is_its &= Event.type.in_(webhook.types)
+        is_missed |= is_its & ~fn.EXISTS(accepted)
+    return is_missed
 
 
 def find_event(event_id: str, client_id: str) -> Event:

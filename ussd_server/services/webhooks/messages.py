@@ -108,11 +108,15 @@ class ListEvents(ListPeriod):
 
 @dataclass(frozen=True, slots=True)
 class RedeliverEvents:
-    """Send again the events from `from_at` (included) to `to_at` (not included)."""
+    """Send again the events from `from_at` (included) to `to_at` (not included).
+
+    `limited_to` is `failed` for those that an active webhook of their type has not accepted; None: all.
+    """
 
     from_at: datetime
     to_at: datetime
     type: str | None = None
+    limited_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

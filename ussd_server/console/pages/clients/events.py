@@ -74,7 +74,9 @@ def redeliver_events(context: RequestContext) -> Any:
     from_at, to_at = local_moment(form.get("from", "")), local_moment(form.get("to", ""))
     if from_at is None or to_at is None:
         raise ServiceError(Code.INVALID_REQUEST, "Give the beginning and the end of the period.")
-    outcome = services().events.redeliver_range(RedeliverEvents(from_at, to_at, form.get("type") or None), context)
+    only = "failed" if form.get("only") else None
+    period = RedeliverEvents(from_at, to_at, form.get("type") or None, only)
+    outcome = services().events.redeliver_range(period, context)
     flash(
         gettext("%(count)s events are sent again.", count=f"{outcome.events:,}"), "good" if outcome.events else "warn"
     )
