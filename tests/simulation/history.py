@@ -28,7 +28,10 @@ class History:
         self.reported = {line["receipt"] for line in self.of["reported"]}
         self.moved = [line for line in self.of["book"] if line["moved_at"] is not None]
         self._moved_by_receipt = {line.get("number"): line["moved_at"] for line in self.moved}
-        self.moved_at = {mark(line): line["moved_at"] for line in self.moved}
+        self.moved_at: dict[tuple[str, str, int], float] = {}
+        for line in self.moved:
+            # Of two attempts to pay a row, the first one that moved.
+            self.moved_at[mark(line)] = min(line["moved_at"], self.moved_at.get(mark(line), line["moved_at"]))
 
     def success_at(self, row: Line) -> float | None:
         """When the provider moved the money of a row; None for never. A till may have reported it without a number."""

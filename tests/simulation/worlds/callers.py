@@ -25,7 +25,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.sending import Webhook
 from ussd_server.services.accounts.ledger import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ListPayouts, RetryPayout
 from ussd_server.services.processing.messages import Callback
 from ussd_server.services.transactions.messages import CreateDeposit, CreateRefund, CreateTransaction, TransactionType
 from ussd_server.services.webhooks.messages import CreateWebhook
@@ -120,8 +120,20 @@ class Callers:
             services.payouts.approve(ApprovePayout(created.payout.payout_id), approver)
             return {"accepted": True}
 
+        def retry(services: Services) -> Answer:
+            (known,) = services.payouts.list(ListPayouts(reference=given["name"]), maker).items or (None,)
+            if known is None:
+                return {"refused": "LOST"}
+            opened = services.payouts.retry(RetryPayout(known.payout_id), maker).payout
+            self._scheduler.point("between a round and its approval")
+            services.payouts.approve(ApprovePayout(opened.payout_id, opened.round.number), approver)
+            return {"accepted": True}
+
         rows = [{"client": given["client"], "kind": "disbursement", **row} for row in given["rows"]]
         self.insist(incident, rows, send)
+        for _ in range(2 if given.get("retried_after") else 0):
+            self._scheduler.pause(given["retried_after"])
+            self.insist(incident, rows, retry)
 
     def _dial(self, incident: Incident) -> None:
         """A phone walks to the payment of the menu; its gateway repeats what was not answered."""

@@ -109,6 +109,7 @@ def _call(rng: Random, at: float, name: str, before: list[Incident]) -> Incident
         given["approver"] = str(UUID(int=rng.getrandbits(128), version=4))
         # The date is not of the plan's randomness, so that other calls are those of earlier plans.
         given["sent_after"] = Random(f"date/{name}/{at}").choice((None, None, 1200.0, 90_000.0))
+        given["retried_after"] = Random(f"retry/{name}/{at}").choice((None, 700.0, 1500.0, 4000.0))
         given["rows"] = [
             {"name": f"{name}/r{place}", "phone": _phone(rng), "cents": 100 * rng.randrange(500, 9000)}
             for place in range(rng.randrange(1, _MOST_ROWS + 1))

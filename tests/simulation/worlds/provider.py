@@ -69,7 +69,8 @@ class Entry:
 class SimulatedProvider:
     """MTN's place in the simulation, behind the protocol of all adapters."""
 
-    name = "mtn"
+    name = connection = "mtn"
+    draining = False
     schedule = MTN_SCHEDULE
     moves_whole_shillings_only = True
     refunds_in_full_only = False
@@ -77,8 +78,13 @@ class SimulatedProvider:
     shows_balance = False
     sends_callbacks = True
     available = True
+    refusal = ""
+    refused_in_a_row = 0
     # Every amount that the API takes.
     bounds = dict.fromkeys(Direction, Bounds(True, 100, MOST_CENTS))
+
+    def place(self, direction: Direction) -> str:
+        return "simulated"
 
     def __init__(self, scheduler: Scheduler, seed: str, note: Callable[..., None]) -> None:
         self.book: dict[str, Entry] = {}

@@ -41,7 +41,7 @@ _STATEMENT_AFTER_HOURS = 62.0
 _SUCCESSFUL = ("succeeded", "reversed")
 _NOTICE_SECONDS = 15.0
 _TABLES = {
-    "account": "SELECT id, client_id, name, balance_cents, reserved_cents FROM ledger_accounts",
+    "account": "SELECT id, client_id, name, balance_cents, reserved_cents, held_cents FROM ledger_accounts",
     "transfer": "SELECT transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id "
     "FROM ledger_transfers",
     "transaction": "SELECT id, client_id, type, status, reference, phone_number, amount_cents, fee_cents, refund_of, "
