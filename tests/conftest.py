@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import ClassVar
 from zlib import crc32
 
@@ -225,14 +226,16 @@ class MovableClock(Clock):
 
     def __init__(self) -> None:
         super().__init__()
+        self._advancing = Lock()
         now = datetime.now(UTC)
         # No hour, and so no day or month, ends while a test runs, unless the test lets it.
         self.anchor(now - timedelta(minutes=2) if now.minute >= 58 else now)
         MovableClock.last_made = self
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass."""
-        self.anchor(self.now() + timedelta(seconds=seconds))
+        """Let `seconds` pass, also beside another thread that does."""
+        with self._advancing:
+            self.anchor(self.now() + timedelta(seconds=seconds))
 
 
 @pytest.fixture(autouse=True)

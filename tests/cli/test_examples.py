@@ -46,6 +46,7 @@ _REFUSED = {
     "secrets sign": "must be the e-mail address of an active operator",
     "settlements cancel": "not found",
     "settlements returned": "not found",
+    "providers adopt": "Must be one of: sandbox",
     "providers off": "Must be one of: sandbox",
     "providers on": "Must be one of: sandbox",
     "reconcile": "looks like the wrong file",

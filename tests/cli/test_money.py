@@ -226,7 +226,7 @@ def test_a_reference_of_several_clients_needs_the_client(client_id: str) -> None
 
 def test_a_payment_is_found_by_the_number_of_a_caller(client_id: str, silent: str) -> None:
     (hit,) = output_of("find", "0770000007")["items"]
-    assert list(hit) == ["kind", "id", "client", "title", "sentence", "created_at"]
+    assert list(hit) == ["kind", "id", "client", "title", "sentence", "created_at", "possible_double"]
     assert (hit["kind"], hit["id"], hit["client"]) == ("transaction", silent, "ACME")
     assert hit["sentence"] in run("find", "+256770000007").output
     assert "Nothing was found" in run("find", "0770000008").output

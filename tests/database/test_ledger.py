@@ -243,7 +243,7 @@ ON_SQLITE: list[tuple[str, str]] = [
     (transfer("void", "paid", 100_000, hold="paid_hold", verb="REPLACE"), "replaced"),
     (transfer("post", "failed", 100_000, hold="failed_hold", verb="INSERT OR REPLACE"), "replaced"),
     (account("main", "main", verb="INSERT OR REPLACE"), "replaced"),
-    ("INSERT OR REPLACE INTO ledger_accounts SELECT id, client_id, name, kind, currency, 0, 0, created_at, 0 "
+    ("INSERT OR REPLACE INTO ledger_accounts SELECT id, client_id, name, kind, currency, 0, 0, 0, created_at, 0 "
      "FROM ledger_accounts", "replaced"),
     ("INSERT OR REPLACE INTO ledger_transfers SELECT * FROM ledger_transfers", "replaced"),
     ("INSERT OR REPLACE INTO transactions SELECT * FROM transactions WHERE status = 'created'", "replaced"),

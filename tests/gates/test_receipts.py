@@ -27,10 +27,12 @@ def test_every_way_in_stands_in_the_matrix_and_is_used() -> None:
 def test_nothing_is_booked_beside_the_gate() -> None:
     moving = {path.name for path, call in calls_of("Plan") if any(each.arg == "moves" for each in call.keywords)}
     # Deposits and transfers have no receipt; that of a returned settlement is of the settlement, which is locked.
-    assert moving == {"booking.py", "recovery.py", "bookings.py", "settlements.py", "transactions.py"}
+    assert moving == {
+        "booking.py", "recovery.py", "bookings.py", "settlements.py", "transactions.py", "corrections.py",
+    }  # fmt: skip
     assert {path.name for path, _ in calls_of("succeed")} == {"provider_answers.py", "review.py", "settlements.py"}
     assert {path.name for path, _ in calls_of("use_for")} == {"outcomes.py"}
-    assert {path.name for path, _ in calls_of("booking")} == {"booking.py"}
+    assert {path.name for path, _ in calls_of("booking")} == {"booking.py", "corrections.py"}
     assert {path.name for path, _ in calls_of("recovering")} == {"recovery.py", "settlements.py"}
     assert {path.name for path, _ in calls_of("find_or_make")} == {"notices.py", "outcomes.py", "uses.py"}
 

@@ -20,7 +20,8 @@ RECORD = [
     "transaction_id", "reference", "type", "phone_number", "to_phone_number", "amount", "fee", "currency", "account",
     "provider", "provider_reference", "provider_transaction_id", "status", "failure", "late", "session_id",
     "description", "metadata", "created_at", "updated_at", "completed_at", "next_check_at",
-    "refund_of", "refunded_amount", "payout_id", "origin", "same_money_as", "made_by", "request_id",
+    "refund_of", "refunded_amount", "payout_id", "origin", "same_money_as", "effect", "corrects",
+    "reason", "made_by", "request_id",
 ]  # fmt: skip
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 PATH = "/api/transactions"

@@ -86,6 +86,7 @@ def test_people_who_may_approve_are_asked_to_approve() -> None:
         MailKind.KEY_ADDRESS_REFUSED,
         MailKind.MENU_SENDS_NO_MONEY,
         MailKind.BANK_ACCOUNT_CHANGED,
+        MailKind.ACCOUNT_CORRECTED,
     }
 
 

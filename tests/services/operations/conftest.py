@@ -26,7 +26,7 @@ from ussd_server.services.bank.messages import (
 )
 from ussd_server.services.clients.messages import CreateUser
 from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
-from ussd_server.services.movements.messages import EndMovement
+from ussd_server.services.movements.messages import CorrectMovement, EndMovement
 from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import REVIEW_CONTRADICTION, open_review
@@ -72,16 +72,20 @@ def scene(services: Services, clock: MovableClock) -> Scene:
 
 
 def _incoming(services: Services, call: RequestContext) -> Scene:
-    """Payments that payers made by themselves: booked as `arrived`, held, and returned."""
+    """Payments that payers made by themselves: booked as `arrived`, held, returned, and corrected."""
     services.payment_codes.set_prefix(SetPrefix(call.client_id, "SCH"), operator())
     services.payment_codes.put(PutPaymentCode("SCH1", "Fees"), operator_context(call.client_id))
     till = Till(services)
     names = {"arrived": till.pay("SCH1", 10, "R1").transaction_id or ""}
     till.pay("SCH2", 10, "R2")
     till.pay("SCH2", 10, "R3")
+    till.pay("SCH2", 10, "R4")
     rows = {row.receipt: row.id for row in Movement.select()}
     names |= {"booked": rows["R1"], "held": rows["R2"], "returned": rows["R3"], "sandbox": "sandbox"}
     services.movement_uses.mark_returned(EndMovement(rows["R3"], "asked for it", BY, SECOND), operator())
+    wanted = CorrectMovement(rows["R4"], call.client_id, "told by the provider", BY, SECOND)
+    services.corrections.correct(wanted, operator())
+    names["corrected"] = Transaction.get(Transaction.type == "correction").id
     return names
 
 

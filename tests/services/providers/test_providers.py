@@ -97,7 +97,7 @@ def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_proce
 ) -> None:
     monkeypatch.setattr(signals, "_REPORT_SECONDS", 60)
     # No server listens at this port, so every call to the provider fails before it is sent.
-    nowhere = MtnAccess("http://127.0.0.1:1", "mtnuganda", MtnProduct("k", "u", "s"))
+    nowhere = MtnAccess("http://127.0.0.1:1", "mtnuganda", MtnProduct("k", "u", "s"), kind="mtn")
     settings = replace(settings, providers={"mtn": nowhere})
     services, other_process = build_services(settings), build_services(settings)
     try:
