@@ -154,13 +154,13 @@ def test_a_path_outlives_the_renewal_of_the_keys_and_ends_with_the_old_key(
 def test_every_provider_has_a_path_and_reads_its_own_fields(settings: Settings, clock: MovableClock) -> None:
     product = MtnProduct("k", "u", "s")
     providers = {
-        "mtn": MtnAccess("http://127.0.0.1:1", "mtnuganda", product),
-        "airtel": AirtelAccess("http://127.0.0.1:1", "c", "s"),
+        "mtn": MtnAccess("http://127.0.0.1:1", "mtnuganda", product, kind="mtn"),
+        "airtel": AirtelAccess("http://127.0.0.1:1", "c", "s", kind="airtel"),
     }
     services = build_services(replace(settings, providers=providers), clock)
     try:
         paths = {each.provider: each.path for each in services.callbacks.paths(operator())}
-        assert list(paths) == ["airtel", "mtn"]
+        assert list(paths) == ["mtn", "airtel"]
         web = create_app(services).test_client()
         program = Program(services, web)
         for provider, body in (

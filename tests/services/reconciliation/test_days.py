@@ -120,8 +120,8 @@ def day(request: pytest.FixtureRequest, settings: Settings, clock: MovableClock)
     with run(stand_in) as base_url:
         products = {name: MtnProduct(f"{name}-key", USER, "an-api-key") for name in ("collection", "disbursement")}
         access = {
-            "mtn": lambda: MtnAccess(base_url, "mtnuganda", **products),
-            "airtel": lambda: AirtelAccess(base_url, "airtel-client", "airtel-secret", pin="1234"),
+            "mtn": lambda: MtnAccess(base_url, "mtnuganda", **products, kind="mtn"),
+            "airtel": lambda: AirtelAccess(base_url, "airtel-client", "airtel-secret", pin="1234", kind="airtel"),
         }[request.param]()
         # A pace is counted by a clock that no test sets.
         access = replace(access, schedule=replace(access.schedule, per_second=10_000.0))

@@ -101,6 +101,8 @@ def test_rows_of_a_payout_have_who_made_the_payout(services: Services, web: Flas
     deposit(services, operator_context(client.id), 100_000)
     made = program.post("/api/payouts", {"reference": "P", "items": [row("a")]}).json["data"]["payout_id"]
     assert approver.post(f"/api/payouts/{made}/approve", {}).status_code == 200
+    for claimed in services.payout_sender.claim(1):
+        services.payout_sender.advance(claimed)
     maker = maker_of("key", program.key_id, None)
     assert makers(program)["P/a"] == maker
     assert makers(program, key_id=program.key_id) == {"P/a": maker}

@@ -20,6 +20,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
+    OF_TRANSACTIONS,
     DeliveryStatus,
     DeliveryView,
     EventDeliveries,
@@ -142,7 +143,7 @@ def new_event(
     after: str | None = None,
 ) -> dict[str, Any]:
     """Every column but `sequence` of the next event of an object; `after` is the id of the one before, if any."""
-    is_traced_itself = event_type.startswith("transaction.")
+    is_traced_itself = event_type.startswith(OF_TRANSACTIONS)
     return {
         "id": new_id(now, after),
         "client_id": client_id,
@@ -251,4 +252,4 @@ def payloads_of(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
 
 
 def _is_of_transaction(event: Event) -> bool:
-    return event.type.startswith("transaction.")
+    return event.type.startswith(OF_TRANSACTIONS)

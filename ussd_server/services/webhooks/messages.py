@@ -36,6 +36,8 @@ EVENT_TYPES: Mapping[str, str] = {
     "webhook.test": "A test was requested. It is sent to the webhook under test, whatever its types.",
 }
 """Every type of event that a client can receive, and what it means."""
+OF_TRANSACTIONS = ("transaction.", "account.")
+"""How the types of events begin whose object is a transaction."""
 
 WEBHOOK_DISABLED = "webhook.disabled"
 WEBHOOK_TEST = "webhook.test"
