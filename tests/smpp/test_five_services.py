@@ -39,8 +39,9 @@ SERVICES: dict[str, list[tuple[tuple[str, ...], str, tuple[str, int] | None]]] =
     "school_fees": [(("1", "2026123", "2", "20000", "1"), "Approve the prompt", ("collection", 20500))],
     "loan": [
         (("1", "7333", "3", "1", "2580", "2580"), "Mukwano Loans", None),
-        (("1", "7333", "3", "1", "2580"), "on its way", ("disbursement", 7333)),
         (("2", "8000", "1", "1"), "We have your UGX 8,000", ("collection", 8000)),
+        # The last, because a later call would begin with its outcome.
+        (("1", "7333", "3", "1", "2580"), "on its way", ("disbursement", 7333)),
     ],
     "airtime": [(("1", "98", "98", "12", "1", "1"), "Paid. 0770000000 gets a message.", ("collection", 35000))],
     "clinic": [(("1", "2", TOMORROW, "1"), "You are expected on", ("collection", 9100))],
