@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import timedelta
 
 import pytest
 from flask.testing import FlaskClient
@@ -15,6 +16,7 @@ from tests.support.money import deposit
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
+from ussd_server.models.clients import Client
 
 LISTS = (
     "/transactions", "/payouts", "/events", "/requests", "/people", "/audit", "/messages", "/sessions", "/statements",
@@ -52,7 +54,9 @@ def test_all_rows_of_a_payout(
     assert len(lines_of(visit("owner").get(f"/payouts/{made}?format=csv&all=1").text)) == 120
 
 
-def test_the_days_of_providers_are_a_file_too(operator: Operators) -> None:
+def test_the_days_of_providers_are_a_file_too(services: Services, operator: Operators) -> None:
+    made = ExampleClient(services)
+    Client.update(created_at=services.clock.now() - timedelta(days=60)).where(Client.id == made.id).execute()
     days = lines_of(operator("ann").get("/operator/days?format=csv&all=1").text)
     assert (len(days), {each["closed_by"] for each in days}) == (31, {""})
 
