@@ -49,7 +49,6 @@ class StatementLine(NamedTuple):
     at: Annotated[WrittenMoment, "When it was committed."]
     kind: Annotated[
         str,
-        str,
         "The type of the transaction; `fee` for its fee, `shortfall` for what was lacking, on lines of their own.",
     ]
     transaction_id: Annotated[str, "The transaction."]

@@ -173,9 +173,14 @@ def _blocks_of_attempt(row: Transaction) -> Iterator[str | None]:
     payout = Payout.get_by_id(row.payout_id)
     yield "The payout was cancelled" if payout.status == PayoutStatus.CANCELLED else None
     yield lowered_limit(payout)
-    others = _OTHER_ATTEMPTS.rows(Transaction, transaction_id=row.id)
+    others = other_attempts(row)
     may_pay = any(other.status != TransactionStatus.FAILED or other.is_in_review for other in others)
     yield "Another attempt has paid the row, or may still pay it" if may_pay else None
+
+
+def other_attempts(row: Transaction) -> list[Transaction]:
+    """The other attempts to pay the row of a payout: their statuses and reviews."""
+    return list(_OTHER_ATTEMPTS.rows(Transaction, transaction_id=row.id))
 
 
 def _is_over_limit(row: Transaction, key: _Key) -> bool:

@@ -53,6 +53,7 @@ from ussd_server.services.transactions.create import (
 from ussd_server.services.transactions.history import write_transaction_event
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
+    SUCCESSFUL,
     UNFINISHED,
     ChangeDetail,
     CreatedTransaction,
@@ -112,7 +113,7 @@ class CorrectionService:
                 _account_of(request, payment),
                 Client.get_by_id(request.client_id).name,
                 None if payment is None else payment.id,
-                None if payment is None or payment.status not in (*UNFINISHED, TransactionStatus.FAILED) else "failed",
+                None if payment is None or payment.status in SUCCESSFUL else TransactionStatus.FAILED,
             )
 
     def fill(self, request: FillShortfall, context: RequestContext) -> TransactionView:
@@ -125,12 +126,13 @@ class CorrectionService:
         names = require_two_people(request.by, request.second, request.reason)
         reference = f"{FILL}{new_id(self._clock.now())}"
         with unit_of_work():
+            _require_client(request.client_id)
             _require_account(request.client_id, request.account)
             available = lock_accounts(request.client_id, {request.account, SHORTFALL_ACCOUNT})
             cents = min(available.get(request.account, 0), -available.get(SHORTFALL_ACCOUNT, 0))
             if cents <= 0:
-                owed = "The account has nothing available" if available.get(SHORTFALL_ACCOUNT) else "The client has no"
-                raise refusal(f"{owed} shortfall" if owed.endswith("no") else owed)
+                has_shortfall = available.get(SHORTFALL_ACCOUNT)
+                raise refusal("The account has nothing available" if has_shortfall else "The client has no shortfall")
             columns = DraftColumns(
                 account=request.account,
                 effect=Effect.DEBIT,
@@ -166,15 +168,15 @@ class CorrectionService:
             request_id=context.request_id,
             operator=by,
         )
-        takes_back = payment is not None and payment.type == TransactionType.COLLECTION and is_debit
-        if takes_back and payment is not None:
-            columns["refund_of"] = payment.id
+        taken_back = payment if is_debit and payment and payment.type == TransactionType.COLLECTION else None
+        if taken_back is not None:
+            columns["refund_of"] = taken_back.id
         moves = (account, outside) if is_debit else (outside, account)
         reference = free_reference(request.client_id, f"{CORRECTION}{shortened(movement.receipt or movement.id)}")
         plan = Plan(movement.amount_cents, columns, moves=moves, lacking_cents=lacking)
         self._create(request.client_id, plan, reference, names, context, movement)
-        if takes_back and payment is not None:
-            reverse_when_refunded(payment, Source.OPERATOR, self._clock.now())
+        if taken_back is not None:
+            reverse_when_refunded(taken_back, Source.OPERATOR, self._clock.now())
 
     def _create(
         self,
@@ -216,8 +218,7 @@ def _corrected(request: CorrectMovement) -> Transaction | None:
 
     INVALID_REQUEST for one of another client, NOT_FOUND for an unknown client.
     """
-    if not Client.select().where(Client.id == request.client_id).exists():
-        raise ServiceError(Code.NOT_FOUND, "Client not found")
+    _require_client(request.client_id)
     if request.payment is not None:
         payment = find_any(request.payment, request.client_id)
         return lock_row(Transaction, payment.id)
@@ -236,7 +237,7 @@ def _told_of(movement: Movement) -> Transaction | None:
 def _require_fits(payment: Transaction, movement: Movement) -> None:
     if payment.type not in DIRECTIONS or account_of(payment) != movement.account:
         raise refusal(f"Transaction {payment.id} moves no money at {movement.account}")
-    has_moved = payment.status not in (*UNFINISHED, TransactionStatus.FAILED)
+    has_moved = payment.status in SUCCESSFUL
     if not has_moved and direction_of(payment) != movement.direction:
         raise refusal(f"Transaction {payment.id} has not moved money yet that could come back")
     unfinished = Transaction.select().where(Transaction.refund_of == payment.id, Transaction.status.in_(UNFINISHED))
@@ -246,7 +247,7 @@ def _require_fits(payment: Transaction, movement: Movement) -> None:
 
 def _end(payment: Transaction, movement: Movement, now: datetime) -> None:
     """End a payment that did not succeed: its money is a correction, and what is told of it later changes nothing."""
-    if payment.status not in (*UNFINISHED, TransactionStatus.FAILED):
+    if payment.status in SUCCESSFUL:
         return
     end_lease(payment)
     payment.updated_at = now
@@ -271,10 +272,13 @@ def _account_of(request: CorrectMovement, payment: Transaction | None) -> str:
     return account
 
 
-def _require_account(client_id: str, account: str) -> None:
-    """NOT_FOUND for an unknown client; INVALID_REQUEST for what is no account of its own, or of its subscribers."""
+def _require_client(client_id: str) -> None:
     if not Client.select().where(Client.id == client_id).exists():
         raise ServiceError(Code.NOT_FOUND, "Client not found")
+
+
+def _require_account(client_id: str, account: str) -> None:
+    """INVALID_REQUEST for what is no account of the client's own, or of its subscribers."""
     kept = Account.select().where(Account.client_id == client_id, Account.name == account, Account.kind == "subscriber")
     if account != MAIN_ACCOUNT and not kept.exists():
         raise refusal("The client keeps no such account: main, or the number of a subscriber with an account")

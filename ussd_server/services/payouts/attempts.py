@@ -20,7 +20,7 @@ from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem, transaction_reference
 from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, joined, postings_of, write_postings
-from ussd_server.services.gates.sending import person_of
+from ussd_server.services.gates.sending import other_attempts, person_of
 from ussd_server.services.payouts.holds import pass_on, release
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import Draft, batch_of, merged, write_batch
@@ -188,12 +188,7 @@ def late_success(row: Transaction) -> LateSuccess:
     Locks the payout, so that no attempt is made meanwhile.
     """
     lock_row(Payout, row.payout_id)
-    own = PayoutAttempt.get(PayoutAttempt.transaction_id == row.id)
-    others = Transaction.select(Transaction.status).join(
-        PayoutAttempt, on=(PayoutAttempt.transaction_id == Transaction.id)
-    )
-    of_row = (PayoutAttempt.payout_id == own.payout_id) & (PayoutAttempt.line == own.line)
-    statuses = {other.status for other in others.where(of_row, PayoutAttempt.number != own.number)}
+    statuses = {other.status for other in other_attempts(row)}
     if statuses & set(SUCCESSFUL):
         return LateSuccess.SECOND
     if statuses & set(UNFINISHED):

@@ -297,12 +297,9 @@ def require_reference(reference: str) -> None:
 
 def free_reference(client_id: str, wanted: str) -> str:
     """A reference, or with `/2`, `/3` and so on where the client has it already."""
-    for number in count(1):
-        reference = wanted if number == 1 else f"{wanted}/{number}"
-        named = (Transaction.client_id == client_id) & (Transaction.reference == reference)
-        if not Transaction.select().where(named).exists():
-            return reference
-    raise AssertionError("numbers do not end")
+    own = Transaction.select().where(Transaction.client_id == client_id)
+    references = (wanted if number == 1 else f"{wanted}/{number}" for number in count(1))
+    return next(each for each in references if not own.where(Transaction.reference == each).exists())
 
 
 def require_description(description: str) -> None:

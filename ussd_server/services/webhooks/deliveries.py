@@ -30,11 +30,11 @@ from ussd_server.services.leases import end_lease, is_due, still_leased
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.events import find_event, payloads_of
 from ussd_server.services.webhooks.messages import (
-    OF_TRANSACTIONS,
     DeliveryAttemptView,
     DeliveryStatus,
     SentEvent,
     WebhookHealth,
+    is_of_transaction,
 )
 from ussd_server.services.webhooks.subscriptions import switch_off
 from ussd_server.values import iso_milliseconds, new_id
@@ -200,7 +200,7 @@ _UNDER_WAY = CompiledQuery(
 
 def _origin_of(event: Event) -> dict[str, str | None]:
     """The trace of the call that made what an event is about; for a transaction also its id and that of the call."""
-    if not event.type.startswith(OF_TRANSACTIONS):
+    if not is_of_transaction(event.type):
         return {"traceparent": event.traceparent}
     recorded_by = Transaction.select(Transaction.request_id, Transaction.traceparent)
     origin = recorded_by.where(Transaction.id == event.object_id).dicts().first()

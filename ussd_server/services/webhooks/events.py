@@ -20,7 +20,6 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
-    OF_TRANSACTIONS,
     DeliveryStatus,
     DeliveryView,
     EventDeliveries,
@@ -28,6 +27,7 @@ from ussd_server.services.webhooks.messages import (
     ListEvents,
     RedeliverEvents,
     Redelivery,
+    is_of_transaction,
 )
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
@@ -143,7 +143,7 @@ def new_event(
     after: str | None = None,
 ) -> dict[str, Any]:
     """Every column but `sequence` of the next event of an object; `after` is the id of the one before, if any."""
-    is_traced_itself = event_type.startswith(OF_TRANSACTIONS)
+    is_traced_itself = is_of_transaction(event_type)
     return {
         "id": new_id(now, after),
         "client_id": client_id,
@@ -238,18 +238,14 @@ def payloads_of(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
     (`services/transactions/history.py`). Events of transactions are never changed or deleted, so a payload is the same
     each time.
     """
-    later = {event.object_id for event in events if _is_of_transaction(event) and event.sequence > 1}
+    later = {event.object_id for event in events if is_of_transaction(event.type) and event.sequence > 1}
     firsts: dict[str, dict[str, Any]] = {}
     if later:
         pairs: Any = Event.select(Event.object_id, Event.payload).where(Event.object_id.in_(later), Event.sequence == 1)
         firsts = dict(pairs.tuples())
     return {
         event.id: _NO_VALUES | firsts.get(event.object_id, {}) | event.payload
-        if _is_of_transaction(event)
+        if is_of_transaction(event.type)
         else event.payload
         for event in events
     }
-
-
-def _is_of_transaction(event: Event) -> bool:
-    return event.type.startswith(OF_TRANSACTIONS)

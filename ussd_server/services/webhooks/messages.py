@@ -36,12 +36,15 @@ EVENT_TYPES: Mapping[str, str] = {
     "webhook.test": "A test was requested. It is sent to the webhook under test, whatever its types.",
 }
 """Every type of event that a client can receive, and what it means."""
-OF_TRANSACTIONS = ("transaction.", "account.")
-"""How the types of events begin whose object is a transaction."""
 
 WEBHOOK_DISABLED = "webhook.disabled"
 WEBHOOK_TEST = "webhook.test"
 DEFAULT_GRACE_SECONDS = 86_400
+
+
+def is_of_transaction(event_type: str) -> bool:
+    """Whether the object of an event is a transaction, whose later events store only what has changed."""
+    return event_type.startswith(("transaction.", "account."))
 
 
 class DeliveryStatus(StrEnum):

@@ -10,7 +10,7 @@ from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of
 from ussd_server.models.sending import Delivery, Event, PendingEvent, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.webhooks.messages import OF_TRANSACTIONS, WEBHOOK_TEST, DeliveryStatus
+from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus, is_of_transaction
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
 from ussd_server.values import new_id
 
@@ -82,7 +82,7 @@ class Relay:
 
 def _callback_urls(events: Iterable[Event]) -> dict[str, str]:
     """The `callback_url` of those transactions that have one."""
-    transactions = {event.object_id for event in events if event.type.startswith(OF_TRANSACTIONS)}
+    transactions = {event.object_id for event in events if is_of_transaction(event.type)}
     rows = Transaction.select(Transaction.id, Transaction.callback_url).where(Transaction.id.in_(transactions))
     return {row.id: row.callback_url for row in rows if row.callback_url is not None}
 
