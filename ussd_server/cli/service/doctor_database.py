@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
-from pathlib import Path
 
 from peewee import PeeweeException
 
@@ -29,7 +28,7 @@ from ussd_server.services.providers.places import waiting_elsewhere
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import WRONG_REFERENCE_KEY
 from ussd_server.services.ussd.smpp_links import SILENT
-from ussd_server.settings import Settings
+from ussd_server.settings import Settings, has_data
 
 # Tokens and gateways' times are compared with other clocks; a larger difference matters.
 _WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
@@ -40,8 +39,8 @@ _CONNECTIONS = 2
 
 def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFinding]:
     """Check the database, its standbys and replica, and the keys; yield the result of each check."""
-    kind, _, place = settings.database_url.partition("://")
-    if kind == "sqlite" and not Path(place.removeprefix("/")).exists():
+    kind = settings.database_url.partition("://")[0]
+    if kind == "sqlite" and not has_data(settings):
         yield DoctorFinding(
             "database", "there is none yet", "Create it with `ussd-server migrate`, or start `ussd-server run`."
         )
@@ -204,7 +203,7 @@ def _keys(keyring: Keyring) -> DoctorFinding:
 
 def check_places(settings: Settings, providers: Providers) -> Iterator[DoctorFinding]:
     """Check that the settings have every place to which an unfinished payment was sent."""
-    if settings.database_url.startswith("sqlite") and not Path(settings.database_url[len("sqlite:///") :]).exists():
+    if settings.database_url.startswith("sqlite") and not has_data(settings):
         return
     open_database(settings.database_url, _CONNECTIONS, settings.database_pooler)
     try:

@@ -70,7 +70,6 @@ _WAIT_FOR_PLACE_SECONDS = 600
 # How often a payment in review is tried again, in case the settings have its place again.
 _LOOK_FOR_PLACE_SECONDS = 60
 _WAIT_FOR_FAILED_SECONDS = 7200
-# How long the versions of the workers are used before they are read again.
 _ASKED = ("asked_at", "ask_attempts", "sent_reference", "sent_to", "status", "updated_at")
 # The columns that `apply_answer` leaves as they are when another worker or a callback has set them during the call.
 _NEXT_STEP = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
