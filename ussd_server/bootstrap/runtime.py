@@ -85,7 +85,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     limiter = _limiter(settings, adapters)
     outages = ProviderOutages(settings.redis_url, limiter.is_away, [each.connection for each in adapters])
     switches = ProviderSwitches(names, clock)
-    providers = Providers(adapters, outages.is_away, switches.is_off, settings.mobile_blocks)
+    providers = Providers(adapters, outages.is_away, switches.why_off, settings.mobile_blocks)
     drop_offs = DropOffs()
     leases = Leases(clock)
     return Runtime(

@@ -26,7 +26,7 @@ from ussd_server.services.leases import Leases
 from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.call_history import CallHistory
-from ussd_server.services.providers.messages import ProviderState, SwitchProvider
+from ussd_server.services.providers.messages import OperatorProviderState, SwitchProvider
 from ussd_server.services.providers.providers import ProviderSwitches
 from ussd_server.services.transactions.messages import GetTransaction
 from ussd_server.status import Code, ServiceError
@@ -36,7 +36,7 @@ BROKEN = ProviderAnswer(Outcome.FAILED, FailureCode.PROVIDER_ERROR, reason="INTE
 SILENT = ProviderAnswer(Outcome.UNKNOWN)
 
 
-def state(services: Services) -> ProviderState:
+def state(services: Services) -> OperatorProviderState:
     (found,) = services.provider_states.list(operator())
     return found
 
@@ -67,6 +67,8 @@ def test_the_state_comes_from_the_calls_of_all_workers_in_the_last_15_minutes(
     assert (seen.status, seen.success_rate) == ("degraded", 0.75)
     assert seen.last_error == "PROVIDER_ERROR (INTERNAL_PROCESSING_ERROR)"
     assert seen.since is not None
+    assert seen.last_error_at is not None
+    assert seen.since <= seen.last_error_at <= clock.now()
     assert timedelta(0) <= clock.now() - seen.since < timedelta(minutes=1)
     assert "3 of our last 12 calls failed" in seen.message
     calls(first, SILENT, 60)
@@ -149,7 +151,10 @@ def test_a_provider_that_was_switched_off_takes_no_new_payment_and_finishes_the_
     assert (seen.status, seen.message) == ("switched_off", "Switched off by the operator: Maintenance at MTN.")
     with pytest.raises(ServiceError) as refused:
         transactions.create(request(reference="new"), call)
-    assert refused.value.code is Code.TRANSACTION_FAILED
+    assert (refused.value.code, refused.value.message) == (
+        Code.TRANSACTION_FAILED,
+        "The provider sandbox is switched off: Maintenance at MTN. Nothing was recorded; retry with the same reference",
+    )
     assert Transaction.select().count() == 1
     assert transactions.create(request(number="+256770000004"), call).replayed
     work(services, clock, 5)

@@ -84,7 +84,9 @@ def _lines(state: OperatorProviderState) -> str:
         lines.append(f"          {name}: " + (f"{least} to {most}" if bounds.enabled else "not set up"))
     if state.waiting_elsewhere:
         lines.append(f"          waiting: {written_places(state.waiting_elsewhere)}, which the settings no longer have")
-    return "\n".join(lines + ([f"          last error: {state.last_error}"] if state.last_error else []))
+    if state.last_error_at:
+        lines.append(f"          last error at {state.last_error_at:%Y-%m-%d %H:%M:%S} UTC: {state.last_error}")
+    return "\n".join(lines)
 
 
 @command()

@@ -58,6 +58,7 @@ class OperatorProviderState(ProviderState):
     failed_count: Internal[int]
     unanswered_count: Internal[int]
     last_error: Annotated[str | None, "The provider's last failure."]
+    last_error_at: Annotated[datetime | None, "When it failed last."]
     waiting_elsewhere: Annotated[
         dict[str, int],
         "How many payments wait for a place to which they were sent and that the settings no longer have.",

@@ -38,6 +38,11 @@ class ProviderSwitches:
         """Whether operators have switched the provider off, as read at most a second ago."""
         return self.find(provider) is not None
 
+    def why_off(self, provider: str) -> str | None:
+        """What operators tell clients of a provider that is switched off; None for one in use."""
+        switch = self.find(provider)
+        return switch.reason if switch else None
+
     def find(self, provider: str) -> ProviderSwitch | None:
         """The switch of a provider that is switched off, None for one in use."""
         return self._off.refresh().get(provider)
@@ -91,19 +96,19 @@ class Providers:
         self,
         switched_on: Iterable[Provider],
         is_away: Callable[[str], bool] = lambda _: False,
-        is_off: Callable[[str], bool] = lambda _: False,
+        why_off: Callable[[str], str | None] = lambda _: None,
         mobile_blocks: tuple[str, ...] = MOBILE_BLOCKS,
     ) -> None:
         """`is_away` says whether another process has lately found the connection of a name unavailable.
 
-        `is_off` says whether operators have switched it off. `mobile_blocks` begin the numbers of mobile networks.
+        `why_off` gives the reason for which operators have switched it off. `mobile_blocks` begin the numbers of mobile networks.
         """
         self.connections = tuple(switched_on)
         # Of each provider the connection that takes new payments: the first one that does not drain.
         last_draining = sorted(self.connections, key=lambda each: each.draining)
         self._switched_on = {each.name: each for each in reversed(last_draining)}
         self._is_away = is_away
-        self._is_off = is_off
+        self._why_off = why_off
         self._mobile_blocks = mobile_blocks
 
     def __iter__(self) -> Iterator[Provider]:
@@ -155,12 +160,12 @@ class Providers:
         return not connection.available or self._is_away(connection.connection)
 
     def is_off(self, name: str) -> bool:
-        return self._is_off(name)
+        return self._why_off(name) is not None
 
     def takes_payments(self, name: str) -> bool:
         """Whether a new payment may be created for the provider now."""
         provider = self._switched_on.get(name)
-        return provider is not None and not provider.draining and not self.is_away(name) and not self._is_off(name)
+        return provider is not None and not provider.draining and not self.is_away(name) and not self.is_off(name)
 
     def choose(
         self, name: str | None, phone_number: str, amount_cents: int, direction: Direction, moved_cents: int = 0
@@ -192,9 +197,11 @@ class Providers:
                 Code.TRANSACTION_FAILED, f"The provider {name} is not switched on here. Nothing was recorded"
             )
         if not self.takes_payments(name):
+            reason = self._why_off(name)
+            state = "not available" if reason is None else f"switched off: {reason.rstrip('.')}"
             raise ServiceError(
                 Code.TRANSACTION_FAILED,
-                f"The provider {name} is not available. Nothing was recorded; retry with the same reference",
+                f"The provider {name} is {state}. Nothing was recorded; retry with the same reference",
                 retry_after_seconds=30,
             )
         return provider

@@ -80,6 +80,7 @@ class ProviderStateService:
                     failed_count=sums.failed,
                     unanswered_count=sums.unanswered,
                     last_error=sums.last_error,
+                    last_error_at=sums.last_error_at,
                     waiting_elsewhere=dict(waiting.get(provider.name, {})) if provider in taking else {},
                 )
             )

@@ -40,6 +40,7 @@ _COLUMNS = (
     Column("float_at", "Float read at", "moment"),
     Column("float_low_since", "Float low since", "moment"),
     Column("last_error", "Last error", value=lambda state: last_error_in_words(state)),
+    Column("last_error_at", "Last error at", "moment"),
 )
 
 
