@@ -63,7 +63,7 @@ def services_of(settings: Settings, clock: MovableClock, **more: str) -> Iterato
         name: replace(access, schedule=replace(access.schedule, per_second=_CALLS_PER_SECOND))
         for name, access in read.providers.items()
     }
-    settings = replace(settings, providers=swift, provider_timeout_seconds=1)
+    settings = replace(settings, providers=swift, provider_timeout_seconds=1, hold_money=read.hold_money)
     services = build_services(settings, clock)
     try:
         yield services

@@ -48,7 +48,8 @@ from ussd_server.services.payouts.approval_rules import ApprovalRuleService
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
-from ussd_server.services.processing.processor import CallbackService, PaymentProcessor
+from ussd_server.services.processing.callbacks import CallbackService
+from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.processing.review import ReviewService
 from ussd_server.services.providers.call_history import CallHistory
 from ussd_server.services.providers.floats import FloatService

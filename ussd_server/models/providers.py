@@ -1,4 +1,4 @@
-"""Rows about providers: switches of operators, floats, calls over time, and names of subscribers."""
+"""Rows about providers: switches of operators, places, floats, calls over time, and names of subscribers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,19 @@ class ProviderSwitch(Table):
 
     class Meta:
         table_name = "provider_switches"
+
+
+class ProviderPlace(Table):
+    """Where new payments of a direction go (`Provider.place`), and since when, or since the last restore."""
+
+    provider = TextField()
+    direction = TextField()
+    place = TextField()
+    changed_at = MomentField()
+
+    class Meta:
+        table_name = "provider_places"
+        primary_key = CompositeKey("provider", "direction")
 
 
 class ProviderFloat(Table):

@@ -19,7 +19,6 @@ from typing import Any
 
 from peewee import fn
 
-from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
@@ -30,7 +29,7 @@ from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.gates.movements import learn_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
-from ussd_server.services.processing.messages import Callback, CallbackPath
+from ussd_server.services.processing.earlier_places import EarlierPlaces
 from ussd_server.services.processing.outcomes import (
     REVIEW_CONTRADICTION,
     REVIEW_ELSEWHERE,
@@ -58,7 +57,6 @@ from ussd_server.services.transactions.messages import (
     Source,
     TransactionStatus,
 )
-from ussd_server.status import Code, ServiceError
 
 log = Logger(__name__)
 
@@ -83,6 +81,7 @@ class PaymentProcessor:
         self._within_rate, self._count_call = runtime.within_rate, runtime.heartbeat.count_call
         self._at_kill_point = runtime.at_kill_point
         self._gate, self._receipts = SendingGate(runtime), ReceiptWriter(runtime)
+        self._earlier_places = EarlierPlaces(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._paused_until: dict[str, datetime] = {}
         # Half of the threads: the other half stays free for other providers while one of them hangs.
@@ -91,6 +90,7 @@ class PaymentProcessor:
 
     def claim(self, limit: int) -> list[Transaction]:
         """Lease up to `limit` transactions that are due, oldest first, to this caller."""
+        self._earlier_places.note()
         now = self._clock.now()
         due, room = is_due(Transaction, now), self._room(now)
         full = {name for name, count in room.items() if count <= 0}
@@ -153,13 +153,16 @@ class PaymentProcessor:
         )
         provider = self._connection_of(claimed)
         if provider is None:
-            self._advance_without_provider(claimed)
+            self._wait_for_place(claimed)
             return
-        if not self._within_rate(provider.connection):
+        earlier = self._earlier_places.asked_before(claimed, provider)
+        if not all(self._within_rate(each.connection) for each in [provider, *earlier]):
             self._paused_until[provider.connection] = self._clock.now() + timedelta(seconds=_RATE_PAUSE_SECONDS)
             release(claimed)
             return
         self._at_kill_point("claimed")
+        if any(self._is_left_to(each, claimed) for each in earlier):
+            return
         with unit_of_work():
             row = still_leased(claimed)
             if row is None:
@@ -187,6 +190,24 @@ class PaymentProcessor:
         self.apply_answer(row.id, provider.schedule, answer, source, called_at, row.lease_token, took_ms)
         self._at_kill_point("answer.applied")
 
+    def _is_left_to(self, earlier: Provider, claimed: Transaction) -> bool:
+        """Whether an earlier connection has a payment, which belongs to it from now on, or does not say."""
+        called_at = self._clock.now()
+        answer, took_ms = self._call(earlier, "enquire", earlier.query_status, _payment(claimed, earlier))
+        if answer.outcome is Outcome.NOT_FOUND or answer.has_no_query:
+            return False
+        if answer.outcome is Outcome.UNKNOWN and not answer.is_about_another:
+            self._wait_for_place(claimed)
+            return True
+        with unit_of_work():
+            row = still_leased(claimed)
+            if row is None:
+                return True
+            self._mark_asked(row, earlier)
+        source = Source(row.due_source)
+        self.apply_answer(row.id, earlier.schedule, answer, source, called_at, row.lease_token, took_ms)
+        return True
+
     def _cancel(self, row: Transaction, fault: str) -> None:
         """Cancel a payment of which certainly nothing was sent, because the gate refuses it now. The row is locked."""
         now = self._clock.now()
@@ -198,12 +219,11 @@ class PaymentProcessor:
         fail(row, FailureCode.CANCELLED, Source.SUBMIT, now, ChangeDetail(note=fault), check_at)
 
     def _mark_asked(self, row: Transaction, provider: Provider) -> None:
-        """Record that the payment is about to be sent, before it is. The row is locked."""
+        """Record that a provider is about to get the payment, or has it. The row is locked."""
         now = self._clock.now()
+        row.sent_reference = _sent_reference(row, provider)
         row.asked_at = row.updated_at = now
-        if provider.plain_references:
-            row.sent_reference = row.provider_reference.replace("-", "")
-        row.sent_to = row.sent_to or provider.place(Direction(row.type))
+        row.sent_to = provider.place(Direction(row.type))
         row.ask_attempts += 1
         if row.status == TransactionStatus.CREATED:
             row.status = TransactionStatus.SUBMITTED
@@ -313,8 +333,8 @@ class PaymentProcessor:
         count: int = forward.where(is_waiting).execute()
         return count > 0
 
-    def _advance_without_provider(self, claimed: Transaction) -> None:
-        """Handle a payment whose provider, or whose place there, the settings do not have.
+    def _wait_for_place(self, claimed: Transaction) -> None:
+        """Handle a payment whose provider or place the settings do not have, or about which an earlier one is silent.
 
         One that was never sent fails after a while. One that was sent is neither queried nor sent elsewhere.
         """
@@ -351,35 +371,6 @@ class PaymentProcessor:
             row.save()
 
 
-class CallbackService:
-    """Receives callbacks of providers. Their content is not trusted; they only bring our own status query forward."""
-
-    def __init__(self, runtime: Runtime, processor: PaymentProcessor) -> None:
-        self._tokens, self._providers, self._wake_worker = runtime.tokens, runtime.providers, runtime.wake_up.send
-        self._processor = processor
-
-    def receive(self, callback: Callback) -> None:
-        """Make the status query of the payment in a callback due now. Repeated and late callbacks do no harm.
-
-        Raises NOT_FOUND for an unknown path. The sender learns nothing else, not even whether the payment exists.
-        """
-        provider = self._providers.get(callback.provider)
-        if provider is None or not self._tokens.is_callback_secret(callback.provider, callback.secret):
-            raise ServiceError(Code.NOT_FOUND, "Not found")
-        reference = provider.reference_in(callback.body)
-        if reference is not None and self._processor.bring_forward(reference):
-            self._wake_worker()
-
-    def paths(self, context: RequestContext) -> list[CallbackPath]:
-        """The callback path of every provider that is switched on and reports, for the operator to register there."""
-        context.require_operator()
-        return [
-            CallbackPath(provider.name, self._tokens.callback_path(provider.name))
-            for provider in self._providers
-            if provider.sends_callbacks
-        ]
-
-
 def _has_waited(row: Transaction, now: datetime) -> bool:
     return now - waits_since(row) > timedelta(seconds=UNREACHABLE_SECONDS)
 
@@ -406,6 +397,12 @@ def _detail(row: Transaction, answer: ProviderAnswer, source: Source, took_ms: i
     )
 
 
+def _sent_reference(row: Transaction, provider: Provider) -> str | None:
+    """The form in which the provider has our name for a payment, or would get it; None for a UUID."""
+    is_plain = row.asked_at is None and provider.plain_references
+    return str(row.provider_reference).replace("-", "") if is_plain else row.sent_reference
+
+
 def _payment(row: Transaction, provider: Provider) -> PaymentOrder:
     assert row.provider_reference is not None, "only a payment with a provider is sent"
     assert row.phone_number is not None
@@ -415,7 +412,7 @@ def _payment(row: Transaction, provider: Provider) -> PaymentOrder:
     our_collection = original if original and is_known and original.origin != Origin.PAYER else None
     return PaymentOrder(
         transaction_id=row.id,
-        provider_reference=row.sent_reference or row.provider_reference,
+        provider_reference=_sent_reference(row, provider) or row.provider_reference,
         direction=Direction(row.type),
         phone_number=row.phone_number,
         amount_cents=row.amount_cents,

@@ -101,7 +101,8 @@ class Providers:
     ) -> None:
         """`is_away` says whether another process has lately found the connection of a name unavailable.
 
-        `why_off` gives the reason for which operators have switched it off. `mobile_blocks` begin the numbers of mobile networks.
+        `why_off` gives the reason for which operators have switched it off. `mobile_blocks` begin the numbers of mobile
+        networks.
         """
         self.connections = tuple(switched_on)
         # Of each provider the connection that takes new payments: the first one that does not drain.

@@ -160,6 +160,14 @@ CREATE TABLE provider_switches (
     changed_at timestamptz NOT NULL
 );
 
+CREATE TABLE provider_places (
+    provider text NOT NULL,
+    direction text NOT NULL,
+    place text NOT NULL,
+    changed_at timestamptz NOT NULL,
+    PRIMARY KEY (provider, direction)
+);
+
 CREATE TABLE provider_floats (
     provider text PRIMARY KEY,
     amount_cents bigint,

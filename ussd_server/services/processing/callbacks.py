@@ -1,0 +1,38 @@
+"""Callbacks of providers, which bring our own status queries forward."""
+
+from __future__ import annotations
+
+from ussd_server.context import RequestContext
+from ussd_server.services.processing.messages import Callback, CallbackPath
+from ussd_server.services.processing.processor import PaymentProcessor
+from ussd_server.services.runtime import Runtime
+from ussd_server.status import Code, ServiceError
+
+
+class CallbackService:
+    """Receives callbacks of providers. Their content is not trusted; they only bring our own status query forward."""
+
+    def __init__(self, runtime: Runtime, processor: PaymentProcessor) -> None:
+        self._tokens, self._providers, self._wake_worker = runtime.tokens, runtime.providers, runtime.wake_up.send
+        self._processor = processor
+
+    def receive(self, callback: Callback) -> None:
+        """Make the status query of the payment in a callback due now. Repeated and late callbacks do no harm.
+
+        Raises NOT_FOUND for an unknown path. The sender learns nothing else, not even whether the payment exists.
+        """
+        provider = self._providers.get(callback.provider)
+        if provider is None or not self._tokens.is_callback_secret(callback.provider, callback.secret):
+            raise ServiceError(Code.NOT_FOUND, "Not found")
+        reference = provider.reference_in(callback.body)
+        if reference is not None and self._processor.bring_forward(reference):
+            self._wake_worker()
+
+    def paths(self, context: RequestContext) -> list[CallbackPath]:
+        """The callback path of every provider that is switched on and reports, for the operator to register there."""
+        context.require_operator()
+        return [
+            CallbackPath(provider.name, self._tokens.callback_path(provider.name))
+            for provider in self._providers
+            if provider.sends_callbacks
+        ]
