@@ -69,7 +69,6 @@ def month(settings: Settings, clock: MovableClock) -> Iterator[School]:
         yield opened
 
 
-@pytest.mark.nightly
 def test_a_month_agrees_to_the_shilling(month: School) -> None:
     open_school(month)
     happenings = {
@@ -124,31 +123,32 @@ def open_school(m: School) -> None:
 
 def close_day(m: School, day: int) -> None:
     """Ann compares the statement of a day, ends its differences and closes it."""
-    closing = {"date": f"{FIRST:%Y-%m}-{day:02}", "provider": "mtn"}
+    covered = f"{FIRST:%Y-%m}-{day:02}"
+    page = f"/operator/days/mtn/{covered}"
     statement = m.statement(day)
+    fields = {}
     if b"Total lines,0" in statement.getvalue():
-        assert "Its statement is empty" in m.ann.refused("/operator/days", **closing)
-        closing["is_empty"] = "yes"
+        assert "Its statement is empty" in m.ann.open(page)
+        fields = {"is_empty": "yes"}
     else:
         file = {"provider": "mtn", "file": (statement, f"{day}.csv"), "is_confirmed": "yes"}
         imported = m.ann.send("/operator/reconciliation/new", **file)
-        stated = {
-            "covers_from": closing["date"],
-            "covers_to": closing["date"],
-            "reason": "The portal's file of the day",
-        }
-        m.ann.send(f"{imported}/cover", **stated)
+        m.ann.send(f"{imported}/cover", covers_from=covered, covers_to=covered, reason="The portal's file of the day")
         m.bob.confirm()
         for each in m.ann.rows(imported):
-            page = f"/operator/differences/{each['difference_id']}"
+            difference = f"/operator/differences/{each['difference_id']}"
             if each["verdict"] == "Not ours":
-                m.ann.send(f"{page}/hold")
+                m.ann.send(f"{difference}/hold")
             else:
-                m.ann.send(f"{page}/end", reason="Given back in the portal of MTN")
-    m.ann.open("/operator/days")
-    if m.ann.post("/operator/days", **closing).status_code == 400:
-        m.ann.send("/operator/days/propose", reason="It came later", **closing)
-        assert "late_change" in m.bob.confirm()
+                m.ann.send(f"{difference}/end", reason="Given back in the portal of MTN")
+    shown = m.ann.open(page)
+    if "Propose to close it" in shown:
+        m.ann.send(f"{page}/propose", reason="It came later")
+        assert "Dated around midnight" in shown or "Late change" in shown
+        m.bob.confirm()
+    else:
+        sums = re.search(r'name="shown" value="([^"]*)"', shown)
+        m.ann.send(f"{page}/close", shown=sums[1] if sums else "", **fields)
 
 
 def receipts_in_two_languages(m: School) -> None:
@@ -175,7 +175,7 @@ def an_answer_by_telephone(m: School) -> None:
 
 def a_payment_for_another(m: School) -> None:
     m.pay_at_till("RENT", 75_000, DDUMBA)
-    m.ann.send(f"/operator/incoming/{held_payment(m, 75_000)['incoming_id']}/return", reason="It was for a landlord")
+    m.ann.send(f"/operator/movements/{held_payment(m, 75_000)['movement_id']}/return", reason="It was for a landlord")
     assert "marked for return" in m.bob.confirm()
     m.at(8, "07:00")
     m.give_back(75_000, DDUMBA)
@@ -261,12 +261,12 @@ def agree(m: School) -> None:
 
 
 def held_payment(m: School, shillings: int) -> dict[str, str]:
-    (found,) = (each for each in m.ann.rows("/operator/incoming") if each["amount"] == shillings)
+    (found,) = (each for each in m.ann.rows("/operator/movements") if each["amount"] == shillings)
     return found
 
 
 def assign(m: School, held: dict[str, str], code: str) -> None:
-    m.ann.send(f"/operator/incoming/{held['incoming_id']}/assign", code=code)
+    m.ann.send(f"/operator/movements/{held['movement_id']}/assign", code=code)
     assert f"booked for {code}" in m.bob.confirm()
 
 

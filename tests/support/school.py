@@ -223,7 +223,7 @@ def school(settings: Settings, clock: MovableClock) -> Iterator[School]:
     mtn, sms = MtnMomo(MtnSettings("mtnuganda", "UGX", api_user=user, api_key=key)), AfricasTalkingSms()
     products = {name: MtnProduct(f"{name}-key", user, key) for name in ("collection", "disbursement")}
     with run(mtn) as mtn_url, serving(sms.application()) as sms_url:
-        access = MtnAccess(mtn_url, "mtnuganda", **products)
+        access = MtnAccess(mtn_url, "mtnuganda", **products, kind="mtn")
         # A pace is counted by a clock that no test sets.
         access = replace(access, schedule=replace(access.schedule, per_second=10_000.0))
         sender = SmsAccess("africastalking", sms_url, sms.username, sms.api_key, "SCHOOL")
