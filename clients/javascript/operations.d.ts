@@ -236,7 +236,7 @@ export interface Event {
   /** When it was created. */
   created_at: string;
   /** The content of the event; its webhooks receive the same. */
-  data: Transaction | Payout | Session | PinLocked | DeletedApiKey | ExpiringApiKey | RefusedAddress | WebhookDisabled | WebhookTest;
+  data: Transaction | Payout | Session | PinLocked | DeletedApiKey | ExpiringApiKey | RefusedAddress | WebhookDisabled | WebhookRecovered | WebhookTest;
   /** The deliveries of the event, one for each URL. */
   deliveries?: Array<Delivery>;
 }
@@ -1024,6 +1024,14 @@ export interface WebhookPage {
   items: Array<Webhook>;
   /** The `cursor` of the next page; null on the last. */
   next_cursor: string | null;
+}
+export interface WebhookRecovered {
+  /** The `id` of the webhook. */
+  webhook_id: string;
+  /** The URL that is called. */
+  url: string;
+  /** When the first event came that it missed: the `from` of a redelivery with `only` `failed`. */
+  missed_since: string;
 }
 export interface WebhookTest {
   /** The `id` of the webhook under test. */

@@ -13,12 +13,12 @@ from tests.conftest import MovableClock
 from tests.documents.api import new_services
 from tests.documents.steady import steady
 from tests.services.incoming.till import BY, SECOND, Till
-from tests.services.webhooks.receivers import Receiver, subscribe
+from tests.services.webhooks.receivers import Receiver, answering, subscribe
 from tests.support.money import call_with_key, operator, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.menus.engine.actions import PinAction
-from ussd_server.models.sending import Event, Webhook
+from ussd_server.models.sending import Delivery, Event, Webhook
 from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.movements.messages import CorrectMovement, ListMovements
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
@@ -128,13 +128,16 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
         services.subscriber_pins.answer(
             PinAction("pin", act, mode, 3, pin), PinTry(shop.client_id, PHONE, f"step-{step}")
         )
-    with Receiver(lambda _: 410) as receiver:
+    with Receiver(answering(410, 200)) as receiver:
         webhook = subscribe(services, call, receiver.url)
-        services.webhooks.test(webhook.id, call)
-        services.relay.run()
         # Its address has a port of this run.
         Webhook.update(url="https://shop.example.com/hooks").where(Webhook.id == webhook.id).execute()
-        (delivery,) = services.deliveries.claim(1)
-        services.deliveries.send(delivery)
+        for _ in range(2):
+            services.webhooks.test(webhook.id, call)
+            services.relay.run()
+            Delivery.update(url=receiver.url).execute()
+            (delivery,) = services.deliveries.claim(1)
+            services.deliveries.send(delivery)
+            services.webhooks.enable(webhook.id, call)
     for event_type in EVENT_TYPES:
         yield Event.select().where(Event.type == event_type).order_by(Event.created_at, Event.sequence).first()

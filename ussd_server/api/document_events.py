@@ -10,7 +10,12 @@ from ussd_server.services.payouts.messages import PayoutView
 from ussd_server.services.subscribers.messages import PinLockedView
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.ussd.messages import SessionView
-from ussd_server.services.webhooks.messages import EVENT_TYPES, WebhookDisabledView, WebhookTestView
+from ussd_server.services.webhooks.messages import (
+    EVENT_TYPES,
+    WebhookDisabledView,
+    WebhookRecoveredView,
+    WebhookTestView,
+)
 
 _Json = dict[str, Any]
 _DATA: Mapping[str, type] = {
@@ -23,6 +28,7 @@ _DATA: Mapping[str, type] = {
     "api_key.expiring": ExpiringApiKeyView,
     "api_key.address_refused": RefusedAddressView,
     "webhook.disabled": WebhookDisabledView,
+    "webhook.recovered": WebhookRecoveredView,
     "webhook.test": WebhookTestView,
 }
 """The view that an event carries, by its type or by the first part of its type."""

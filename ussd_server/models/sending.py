@@ -31,9 +31,11 @@ class PendingEvent(Table):
     """An event whose deliveries are not made yet.
 
     A mark at the greatest id seen would not suffice: an event with a smaller id may be committed later.
+    `only_missed`: it goes again to the webhooks alone that have not accepted it.
     """
 
     event_id = IdField(primary_key=True)
+    only_missed = BooleanField(default=False)
 
 
 class Webhook(Table):
@@ -41,7 +43,8 @@ class Webhook(Table):
 
     `url` is null in one row of a client: that row stands for the `callback_url` of its single transactions. `types`
     null means every type. The `previous_` pair is the secret that a rotation replaced. `is_proven` says that its last
-    answer was a good one; `failing_since` is when the first bad one after that came.
+    answer was a good one; `failing_since` is when the first bad one after that came. `missed_since` is when the first
+    event came that was given up, null once it accepts events again.
     """
 
     id = IdField(primary_key=True)
@@ -54,6 +57,7 @@ class Webhook(Table):
     is_active = BooleanField()
     is_proven = BooleanField()
     failing_since = MomentField(null=True)
+    missed_since = MomentField(null=True)
     disabled_at = MomentField(null=True)
     disabled_reason = TextField(null=True)
     created_at = MomentField()

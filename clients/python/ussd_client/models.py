@@ -276,6 +276,7 @@ class Event(TypedDict):
         | ExpiringApiKey
         | RefusedAddress
         | WebhookDisabled
+        | WebhookRecovered
         | WebhookTest
     )
     deliveries: NotRequired[list[Delivery]]
@@ -795,6 +796,12 @@ class WebhookDisabled(TypedDict):
 class WebhookPage(TypedDict):
     items: list[Webhook]
     next_cursor: str | None
+
+
+class WebhookRecovered(TypedDict):
+    webhook_id: str
+    url: str
+    missed_since: str
 
 
 class WebhookTest(TypedDict):

@@ -55,7 +55,7 @@ def test_a_later_event_waits_for_the_earlier_one_of_its_object_and_for_no_other(
 def test_after_a_dead_event_the_later_ones_of_its_object_go_on(services: Services, clock: MovableClock) -> None:
     call = a_client()
     with Receiver(lambda received: 500 if received.document["data"]["number"] == 0 else 200) as receiver:
-        subscribe(services, call, receiver.url)
+        subscribe(services, call, receiver.url, "ussd.session.ended")
         happen(services, call, times=3)
         deliver(services)
         assert {received.document["data"]["number"] for received in receiver.calls} == {0}

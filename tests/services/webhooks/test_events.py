@@ -19,7 +19,7 @@ from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services
 from ussd_server.models.sending import Event, PendingEvent, Webhook
 from ussd_server.services.webhooks.messages import ListEvents, RedeliverEvents
-from ussd_server.values import new_id
+from ussd_server.values import iso_milliseconds, new_id
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -85,9 +85,65 @@ def test_only_what_a_webhook_missed_is_sent_again(services: Services, clock: Mov
         Webhook.update(is_active=True, disabled_at=None).where(Webhook.id == webhook.id).execute()
         request = RedeliverEvents(begin, datetime.max.replace(tzinfo=UTC), None, "failed")
         assert services.events.redeliver_range(request, call).events == len(missed)
-        deliver(services, clock, 10)
+        with Receiver() as other:
+            subscribe(services, call, other.url)
+            deliver(services, clock, 10)
+            assert other.calls == [], "it missed nothing"
         assert len(receiver.calls) == 3
         assert services.events.redeliver_range(request, call).events == 0
+
+
+def test_what_one_webhook_missed_does_not_go_again_to_another(services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    begin = clock.now()
+    with Receiver(answering(410, 200)) as receiver, Receiver() as other:
+        webhook = subscribe(services, call, receiver.url, "ussd.session.ended")
+        subscribe(services, call, other.url, "ussd.session.ended")
+        (event_id,) = happen(services, call)
+        deliver(services)
+        services.webhooks.enable(webhook.id, call)
+        request = RedeliverEvents(begin, datetime.max.replace(tzinfo=UTC), None, "failed")
+        assert services.events.redeliver_range(request, call).events == 1
+        deliver(services)
+        assert ([each.id for each in receiver.calls], len(other.calls)) == ([event_id, event_id], 1)
+        services.events.redeliver_range(RedeliverEvents(begin, request.to_at), call)
+        services.events.redeliver_range(request, call)
+        deliver(services)
+        assert len(other.calls) == 2, "all that was asked for goes to all, whatever is asked for beside it"
+
+
+def test_a_webhook_that_accepts_events_again_is_reported_with_the_moment_of_the_first_that_it_missed(
+    services: Services, clock: MovableClock
+) -> None:
+    call = a_client()
+    statuses = [200]
+    with Receiver(lambda _: statuses[0]) as receiver, Receiver() as watcher:
+        webhook = subscribe(services, call, receiver.url, "ussd.session.ended")
+        subscribe(services, call, watcher.url, "webhook.recovered")
+        happen(services, call)
+        deliver(services)
+        statuses[0] = 500
+        happen(services, call)
+        deliver(services)
+        statuses[0] = 200
+        deliver(services, clock, 60)
+        assert watcher.calls == [], "what is retried is not missed"
+        statuses[0] = 410
+        begin = clock.now()
+        happen(services, call)
+        clock.advance(60)
+        deliver(services)
+        services.webhooks.enable(webhook.id, call)
+        statuses[0] = 200
+        happen(services, call)
+        deliver(services)
+        deliver(services)
+    (reported,) = watcher.calls
+    assert reported.document["data"] == {
+        "webhook_id": webhook.id,
+        "url": receiver.url,
+        "missed_since": iso_milliseconds(begin),
+    }
 
 
 def test_at_most_a_thousand_events_are_sent_again_at_once(services: Services, clock: MovableClock) -> None:

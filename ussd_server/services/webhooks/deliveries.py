@@ -36,7 +36,7 @@ from ussd_server.services.webhooks.messages import (
     WebhookHealth,
     is_of_transaction,
 )
-from ussd_server.services.webhooks.subscriptions import switch_off
+from ussd_server.services.webhooks.subscriptions import note_missed, switch_off, write_recovery
 from ussd_server.values import iso_milliseconds, new_id
 from ussd_server.wire import view_of_row
 
@@ -164,8 +164,12 @@ class DeliveryService:
             if row.status != DeliveryStatus.WAITING:
                 _call_next(row, now)
             _note_standing(webhook, is_taken, now)
+            if is_taken:
+                write_recovery(webhook, now)
             if row.status == DeliveryStatus.DEAD and webhook.url is not None:
                 log.warning("a delivery was given up")
+                note_missed(webhook, Event.get_by_id(row.event_id).created_at)
+                webhook.save(only=[Webhook.missed_since])
                 if is_gone:
                     switch_off(webhook, _GONE, self._outbox, now)
                 elif now - webhook.failing_since >= _PATIENCE:

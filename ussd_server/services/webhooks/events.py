@@ -95,11 +95,12 @@ class EventService:
         """Send the events of a period again, in their order. INVALID_REQUEST for more than 1000 at a time."""
         context.require("webhooks:write")
         rows = of_period(_of_type(context.client_id, request.type), Event, request.from_at, request.to_at)
-        if request.limited_to is not None:
+        only_missed = request.limited_to is not None
+        if only_missed:
             rows = rows.where(_is_missed(context.client_id))
-        return self._redeliver(rows.order_by(Event.id).limit(MOST_EVENTS_AT_ONCE + 1), context.client_id)
+        return self._redeliver(rows.order_by(Event.id).limit(MOST_EVENTS_AT_ONCE + 1), context.client_id, only_missed)
 
-    def _redeliver(self, rows: ModelSelect[Event], client_id: str) -> Redelivery:
+    def _redeliver(self, rows: ModelSelect[Event], client_id: str, only_missed: bool = False) -> Redelivery:
         now = self._clock.now()
         with unit_of_work():
             # Webhooks are locked before their events and deliveries, here as everywhere, so that no two deadlock.
@@ -109,8 +110,12 @@ class EventService:
                 raise ServiceError(Code.INVALID_REQUEST, "More than 1000 events; choose a shorter period")
             ids = [event.id for event in chosen]
             if ids:
-                queued = PendingEvent.insert_many([(each,) for each in ids], [PendingEvent.event_id])
-                queued.on_conflict_ignore().execute()
+                queued = PendingEvent.insert_many([(each, only_missed) for each in ids])
+                if only_missed:
+                    queued.on_conflict_ignore().execute()
+                else:
+                    all_webhooks = {"only_missed": False}
+                    queued.on_conflict(conflict_target=[PendingEvent.event_id], update=all_webhooks).execute()
             # The client wants the events now: queues that pause before another attempt go on at once.
             objects = Event.select(Event.object_id).where(Event.id.in_(ids))
             Delivery.update(due_at=now).where(Delivery.object_id.in_(objects), Delivery.due_at > now).execute()

@@ -33,11 +33,13 @@ EVENT_TYPES: Mapping[str, str] = {
     "api_key.address_refused": "A call with a key's right secret came from an address that it does not allow, and was "
     "refused; once a day for each key.",
     "webhook.disabled": "A webhook was switched off because it accepted no deliveries any more.",
+    "webhook.recovered": "A webhook accepts events again after some were given up, or after it was switched off.",
     "webhook.test": "A test was requested. It is sent to the webhook under test, whatever its types.",
 }
 """Every type of event that a client can receive, and what it means."""
 
 WEBHOOK_DISABLED = "webhook.disabled"
+WEBHOOK_RECOVERED = "webhook.recovered"
 WEBHOOK_TEST = "webhook.test"
 DEFAULT_GRACE_SECONDS = 86_400
 
@@ -179,6 +181,17 @@ class WebhookDisabledView:
     url: Annotated[str, "The URL that is called."]
     reason: Annotated[str, "Why the webhook was switched off."]
     disabled_at: Annotated[datetime, "When the webhook was switched off."]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRecoveredView:
+    """A webhook that accepts events again, as its event shows it."""
+
+    webhook_id: Annotated[str, "The `id` of the webhook."]
+    url: Annotated[str, "The URL that is called."]
+    missed_since: Annotated[
+        datetime, "When the first event came that it missed: the `from` of a redelivery with `only` `failed`."
+    ]
 
 
 @dataclass(frozen=True, slots=True)

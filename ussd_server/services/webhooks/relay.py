@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from ussd_server.database.tables import CompiledQuery
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
@@ -37,27 +38,32 @@ class Relay:
             objects = [event.object_id for event in Event.select(Event.object_id).where(Event.id.in_(event_ids))]
             # All that is pending of an object goes together: ids of one moment have no order, sequences have one.
             events = list(
-                Event.select()
+                Event.select(Event, PendingEvent.only_missed)
                 .join(PendingEvent, on=(PendingEvent.event_id == Event.id))
                 .where(Event.object_id.in_(objects))
                 .order_by(Event.object_id, Event.sequence)
+                .objects()
             )
             self._queue(events, self._clock.now())
             event_ids.update(event.id for event in events)
             PendingEvent.delete().where(PendingEvent.event_id.in_(event_ids)).execute()
         return len(event_ids)
 
-    def _queue(self, events: Sequence[Event], now: datetime) -> None:
+    def _queue(self, events: Sequence[Any], now: datetime) -> None:
+        """Make the deliveries of events, each with the `only_missed` of its `PendingEvent`."""
         callback_urls = _callback_urls(events)
         for client_id in {event.client_id for event in events if event.object_id in callback_urls}:
             locked_callbacks_row(self._vault, client_id, now)
         webhooks = _locked_webhooks({event.client_id for event in events})
         queues, on_the_way = _unfinished(webhooks, events)
+        accepted = _accepted([event for event in events if event.only_missed])
         rows = []
         for event in events:
             for webhook in webhooks:
                 url = webhook.url or callback_urls.get(event.object_id)
                 if url is None or not _wants(webhook, event) or (webhook.id, event.id) in on_the_way:
+                    continue
+                if event.only_missed and not _missed(webhook, event, accepted):
                     continue
                 queue = (webhook.id, event.object_id)
                 rows.append(
@@ -105,6 +111,20 @@ def _unfinished(
     )
     rows = list(waiting)
     return {(row.webhook_id, row.object_id) for row in rows}, {(row.webhook_id, row.event_id) for row in rows}
+
+
+def _accepted(events: Iterable[Event]) -> set[tuple[str, str]]:
+    """The pairs (webhook, event) that were delivered."""
+    delivered = Delivery.select(Delivery.webhook_id, Delivery.event_id).where(
+        Delivery.status == DeliveryStatus.DELIVERED, Delivery.event_id.in_([event.id for event in events])
+    )
+    return {(row.webhook_id, row.event_id) for row in delivered}
+
+
+def _missed(webhook: Webhook, event: Event, accepted: set[tuple[str, str]]) -> bool:
+    """Whether a webhook has not accepted an event, and was there when it came."""
+    was_there = webhook.url is None or event.created_at >= webhook.created_at
+    return was_there and (webhook.id, event.id) not in accepted
 
 
 def _wants(webhook: Webhook, event: Event) -> bool:

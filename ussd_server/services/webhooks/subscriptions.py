@@ -7,7 +7,7 @@ import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
-from peewee import ModelSelect
+from peewee import ModelSelect, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
@@ -33,6 +33,7 @@ _SECRET_PREFIX = "whsec_"  # noqa: S105 - how every secret begins
 _SECRET_BYTES = 32
 
 _WRITE_DISABLED, _WRITE_TEST = writer(messages.WebhookDisabledView), writer(messages.WebhookTestView)
+_WRITE_RECOVERED = writer(messages.WebhookRecoveredView)
 
 
 class WebhookService:
@@ -82,8 +83,7 @@ class WebhookService:
                 if row.url != request.url:
                     # The health of the old address says nothing about the new one.
                     row.is_proven, row.failing_since = False, None
-                    is_waiting = Delivery.status == messages.DeliveryStatus.WAITING
-                    Delivery.update(url=request.url).where(Delivery.webhook_id == row.id, is_waiting).execute()
+                    Delivery.update(url=request.url).where(*_waiting(row)).execute()
                 row.url, row.types, row.updated_at = request.url, types, self._clock.now()
                 row.save()
                 _write_audit_event("webhook.changed", row, context, row.updated_at)
@@ -213,6 +213,8 @@ def switch_off(row: Webhook, reason: str, outbox: MailOutbox, now: datetime) -> 
     """
     assert row.url is not None
     row.is_active, row.disabled_at, row.disabled_reason, row.updated_at = False, now, reason, now
+    undelivered = Delivery.select(Delivery.event_id).where(*_waiting(row))
+    note_missed(row, Event.select(fn.MIN(Event.created_at)).where(Event.id.in_(undelivered)).scalar() or now)
     row.save()
     _cancel_deliveries(row, now)
     write_event(
@@ -227,6 +229,21 @@ def switch_off(row: Webhook, reason: str, outbox: MailOutbox, now: datetime) -> 
     outbox.notify_people(kind, row.client_id, about, now, occasion=f"{kind}/{row.id}/{iso_milliseconds(now)}")
 
 
+def note_missed(row: Webhook, at: datetime) -> None:
+    """Note that a webhook missed an event of that moment. The caller has the row locked, and saves it."""
+    row.missed_since = min(row.missed_since or at, at)
+
+
+def write_recovery(row: Webhook, now: datetime) -> None:
+    """Write that a webhook accepts events again, if it has missed some. In a unit of work, with the row locked."""
+    if row.missed_since is None or row.url is None:
+        return
+    seen = messages.WebhookRecoveredView(row.id, row.url, row.missed_since)
+    row.missed_since = None
+    row.save(only=[Webhook.missed_since])
+    write_event(row.client_id, messages.WEBHOOK_RECOVERED, row.id, _WRITE_RECOVERED(seen), now)
+
+
 def _write_audit_event(action: str, row: Webhook, context: RequestContext, now: datetime) -> None:
     write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
 
@@ -234,7 +251,12 @@ def _write_audit_event(action: str, row: Webhook, context: RequestContext, now: 
 def _cancel_deliveries(row: Webhook, now: datetime) -> None:
     Delivery.update(
         status=messages.DeliveryStatus.CANCELLED, due_at=None, leased_until=None, lease_token=None, completed_at=now
-    ).where(Delivery.webhook_id == row.id, Delivery.status == messages.DeliveryStatus.WAITING).execute()
+    ).where(*_waiting(row)).execute()
+
+
+def _waiting(row: Webhook) -> tuple[Any, Any]:
+    """The conditions of the deliveries that a webhook has not accepted yet."""
+    return Delivery.webhook_id == row.id, Delivery.status == messages.DeliveryStatus.WAITING
 
 
 def _webhooks_of(client_id: str) -> Any:

@@ -16,7 +16,8 @@ CREATE INDEX events_newest_of_type ON events (client_id, type, id);
 
 -- Events that the relay has not turned into deliveries yet.
 CREATE TABLE pending_events (
-    event_id uuid PRIMARY KEY
+    event_id uuid PRIMARY KEY,
+    only_missed boolean NOT NULL DEFAULT false
 ); -- by key
 
 CREATE TABLE webhooks (
@@ -30,6 +31,7 @@ CREATE TABLE webhooks (
     is_active boolean NOT NULL,
     is_proven boolean NOT NULL,
     failing_since timestamptz,
+    missed_since timestamptz,
     disabled_at timestamptz,
     disabled_reason text,
     created_at timestamptz NOT NULL,
