@@ -145,7 +145,10 @@ def failure_is_true(history: History) -> Iterator[str]:
     answers = [(mark(call), by_mark.get(mark(call)), answer) for call, answer in history.answers]
     reported = [(history.transactions.get(line["object"], {}), line) for line in history.of["received"]]
     # A row of a payout has an entry for each of its attempts.
-    reports = [(mark(row), by_reference.get(row.get("provider_reference")), line) for row, line in reported]
+    # A row that was never sent leaves its name to the next attempt.
+    last = {row["provider_reference"]: row for row in history.transactions.values()}
+    entries = {row["id"]: by_reference.get(reference) for reference, row in last.items()}
+    reports = [(mark(row), entries.get(row.get("id")), line) for row, line in reported]
     for key, entry, line in (*answers, *reports):
         if line.get("status") != "failed" or entry is None or entry["reference"] in refused or key in contested:
             continue

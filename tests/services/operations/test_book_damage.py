@@ -57,7 +57,6 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             for (constraint,) in run(named).fetchall():
                 run(f"ALTER TABLE {table} DROP CONSTRAINT {constraint}")
         for table, constraint in (
-            ("transactions", "transactions_provider_reference_key"),
             ("ledger_accounts", "ledger_accounts_client_id_name_key"),
             ("events", "events_object_id_sequence_key"),
             ("movements", "movements_transaction_id_key"),
@@ -69,7 +68,7 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             run(f"DROP TRIGGER {trigger}")
         run("PRAGMA ignore_check_constraints = 1")
         run("PRAGMA foreign_keys = 0")
-    for index in ("names", "idempotency_key", "confirmation"):
+    for index in ("names", "idempotency_key", "confirmation", "provider_reference"):
         run(f"DROP INDEX transactions_{index}")
     run("DROP INDEX ledger_transfers_effects_each_way")
     run("DROP INDEX payouts_reference")

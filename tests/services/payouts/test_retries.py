@@ -25,6 +25,7 @@ from ussd_server.services.payouts.messages import (
     PayoutView,
     RetryPayout,
 )
+from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import REVIEW_BESIDE, REVIEW_LATE, REVIEW_TWICE
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
@@ -76,6 +77,10 @@ def answers(desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch, by_name: dict[str
 
     monkeypatch.setattr(sandbox, "send", answering(sandbox.send))
     monkeypatch.setattr(sandbox, "query_status", answering(sandbox.query_status))
+
+
+def attempts(payout: PayoutView) -> list[Transaction]:
+    return list(Transaction.select().where(Transaction.payout_id == payout.payout_id).order_by(Transaction.id))
 
 
 def test_a_row_is_retried_only_after_its_provider_has_confirmed_the_failure(desk: PayoutDesk) -> None:
@@ -144,6 +149,11 @@ def succeed_late(desk: PayoutDesk, reference: str) -> None:
     work(desk.services, desk.clock)
 
 
+def settle(desk: PayoutDesk, row: Transaction) -> None:
+    """Two operators end the review of a payment as a success."""
+    desk.services.reviews.end(EndReview(row.id, "The provider says so", "Ann", "Ben", True), OPERATOR)
+
+
 def test_a_late_success_before_the_retry_is_approved_leaves_nothing_to_approve(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +203,7 @@ def test_a_late_success_after_the_retry_was_sent_waits_for_it_and_only_one_is_ch
     first = Transaction.get(Transaction.reference == "P1/b")
     assert (first.status, first.review_reason, desk.main()) == ("failed", REVIEW_BESIDE, (_FULL - 100_000, 200_000))
     assert Movement.get().held_because is not None
+    assert code_of(lambda: settle(desk, first)) is Code.INVALID_REQUEST, "the next one may still pay the row"
     ended["P1/b/2"] = second
     if second is Outcome.FAILED:
         # As the sandbox answers about this number.
@@ -202,7 +213,27 @@ def test_a_late_success_after_the_retry_was_sent_waits_for_it_and_only_one_is_ch
     wanted = ("failed", REVIEW_TWICE) if second is Outcome.SUCCEEDED else ("succeeded", REVIEW_LATE)
     assert (first.status, first.review_reason, desk.main()) == (*wanted, (_FULL - 300_000, 0))
     assert (desk.see(payout).status, desk.items(payout)[1].retry_at) == ("completed", None)
+    if second is Outcome.SUCCEEDED:
+        assert code_of(lambda: settle(desk, first)) is Code.INVALID_REQUEST, "the row would be charged twice"
     assert code_of(lambda: retry(desk, payout)) is Code.INVALID_REQUEST
+    assert holds(desk)
+
+
+def test_a_row_of_which_an_earlier_attempt_is_in_review_has_no_retry(
+    desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payout = half_paid(desk)
+    desk.work(_DEFINITE)
+    retry(desk, payout)
+    approve(desk, payout)
+    answers(desk, monkeypatch, {"P1/b": Outcome.PENDING})
+    desk.work(1)
+    succeed_late(desk, "P1/b")
+    desk.work(_DEFINITE)
+    assert [each.status.value for each in desk.items(payout)[1].attempts] == ["failed", "failed"]
+    for rows in ((), ("b",)):
+        with pytest.raises(ServiceError, match="retried" if not rows else "row b: in review"):
+            retry(desk, payout, *rows)
     assert holds(desk)
 
 
@@ -222,6 +253,45 @@ def test_what_was_cancelled_unsent_is_retried_under_its_old_names(desk: PayoutDe
     assert (desk.see(payout).status, desk.main()) == ("completed", (_FULL - 600_000, 0))
     made = Transaction.select(Transaction.reference).where(Transaction.payout_id == payout.payout_id)
     assert sorted(each.reference for each in made) == sorted(f"P1/r{place}" for place in range(60))
+    assert holds(desk)
+
+
+def test_an_attempt_that_was_never_sent_leaves_its_name_to_the_next(
+    desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = desk.services.runtime.providers.get("sandbox")
+    assert sandbox is not None
+    sent, send = [], sandbox.send
+    monkeypatch.setattr(sandbox, "send", lambda order, seconds: (sent.append(order), send(order, seconds))[1])
+    payout = desk.draft(row("a", DECLINED, 1000))
+    desk.approve(payout)
+    for number in (1, 2, 3):
+        if number > 1:
+            assert retry(desk, payout).round.number == number
+            approve(desk, payout, number)
+        desk.tick()
+        if number < 3:
+            desk.cancel(payout)
+        desk.work(_DEFINITE)
+    assert [(each.status, each.ask_attempts) for each in attempts(payout)] == [
+        ("failed", 0),
+        ("failed", 0),
+        ("failed", 1),
+    ]
+    first, second, third = attempts(payout)
+    assert (
+        first.provider_reference == second.provider_reference == third.provider_reference == sent[0].provider_reference
+    )
+    retry(desk, payout)
+    approve(desk, payout, 4)
+    desk.work(_DEFINITE)
+    assert [each.number for each in desk.items(payout)[0].attempts] == [1, 2, 3, 4]
+    named = desk.services.runtime.references.of_reference(desk.client_id, TransactionType.DISBURSEMENT, "P1/a/2")
+    assert attempts(payout)[3].provider_reference == named, "its provider declined the first name"
+    desk.clock.advance(2 * 3600)
+    desk.work(1)
+    assert not any(each.is_in_review for each in attempts(payout))
+    assert desk.main() == (_FULL, 0)
     assert holds(desk)
 
 

@@ -179,7 +179,7 @@ def _blocks_of_attempt(row: Transaction) -> Iterator[str | None]:
 
 
 def other_attempts(row: Transaction) -> list[Transaction]:
-    """The other attempts to pay the row of a payout: their statuses and reviews."""
+    """The other attempts to pay the row of a payout: their statuses, names at the provider and reviews."""
     return list(_OTHER_ATTEMPTS.rows(Transaction, transaction_id=row.id))
 
 
@@ -337,7 +337,13 @@ def _other_attempts() -> Any:
     own = PayoutAttempt.alias("own")
     is_same_row = (own.payout_id == PayoutAttempt.payout_id) & (own.line == PayoutAttempt.line)
     return (
-        Transaction.select(Transaction.status, Transaction.review_opened_at, Transaction.review_closed_at)
+        Transaction.select(
+            Transaction.id,
+            Transaction.status,
+            Transaction.provider_reference,
+            Transaction.review_opened_at,
+            Transaction.review_closed_at,
+        )
         .join(PayoutAttempt, on=(PayoutAttempt.transaction_id == Transaction.id))
         .join(own, on=is_same_row & (own.number != PayoutAttempt.number))
         .where(own.transaction_id == param(PayoutAttempt.transaction_id))

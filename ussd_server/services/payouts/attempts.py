@@ -1,17 +1,20 @@
 """Attempts to pay a row: its transactions, one after another, of which only one may pay it.
 
 A transaction is made when its row is about to be sent, with the mark on the row, and its reservation passes from the
-payout's hold. Its name at the provider is that of payout, row and attempt, so the same attempt never pays twice. The
-next attempt begins only after the provider's definite failure.
+payout's hold. Its name at the provider is that of payout, row and a number, which rises only after the provider's
+definite failure: an attempt that was never sent goes again under its old name, by another transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any
+from itertools import takewhile
+from operator import not_
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -41,8 +44,6 @@ _NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
     [TransactionStatus.CREATED, TransactionStatus.SUBMITTED]
 )
 _HAS_FAILED = Transaction.status == TransactionStatus.FAILED
-IS_DEFINITE = _HAS_FAILED & Transaction.due_at.is_null() & ~IN_REVIEW
-"""The condition that a transaction failed, its provider has confirmed that, and nobody reviews it."""
 
 
 class LateSuccess(Enum):
@@ -102,8 +103,8 @@ def used_references(client_id: str, references: Collection[str]) -> set[str]:
 
 
 def _make(creator: TransactionCreator, payout: Payout, rows: Sequence[PayoutItem]) -> None:
-    made_by, user_id = maker_of_payout(payout), person_of(payout)
-    drafts = [_draft(creator, payout, row, made_by, user_id) for row in rows]
+    made_by, user_id, names = maker_of_payout(payout), person_of(payout), _names_of(payout, rows)
+    drafts = [_draft(creator, payout, row, names[row.line], made_by, user_id) for row in rows]
     # The fee is the one that was reserved, whatever is agreed now; the reservation counts for the key already.
     batches = [replace(batch_of(replace(draft, legs=()), Source.SUBMIT)[0], fees=()) for draft in drafts]
     write_batch(merged(batches))
@@ -134,7 +135,33 @@ def _make(creator: TransactionCreator, payout: Payout, rows: Sequence[PayoutItem
     )
 
 
-def _draft(creator: TransactionCreator, payout: Payout, row: PayoutItem, by: MadeBy, user_id: str | None) -> Draft:
+class _Name(NamedTuple):
+    """The name of an attempt at the provider: its number, and how many attempts had it before and were never sent."""
+
+    number: int = 1
+    unsent_before: int = 0
+
+
+def _names_of(payout: Payout, rows: Sequence[PayoutItem]) -> Mapping[int, _Name]:
+    """The names of the next attempts to pay rows, by their lines. An attempt that was never sent leaves its name."""
+    tried: Any = (
+        PayoutAttempt.select(PayoutAttempt.line, Transaction.ask_attempts)
+        .join(Transaction, on=(Transaction.id == PayoutAttempt.transaction_id))
+        .where(PayoutAttempt.payout_id == payout.id)
+        .where(PayoutAttempt.line.in_([row.line for row in rows if row.attempt > 1]))
+        .order_by(PayoutAttempt.line, PayoutAttempt.number.desc())
+    )
+    sent = defaultdict[int, list[bool]](list)
+    for line, times in tried.tuples():
+        sent[line].append(times > 0)
+    return defaultdict(
+        _Name, {line: _Name(1 + sum(each), sum(1 for _ in takewhile(not_, each))) for line, each in sent.items()}
+    )
+
+
+def _draft(
+    creator: TransactionCreator, payout: Payout, row: PayoutItem, name: _Name, by: MadeBy, user_id: str | None
+) -> Draft:
     identity = RequestIdentity(
         payout.client_id,
         TransactionType.DISBURSEMENT,
@@ -154,7 +181,12 @@ def _draft(creator: TransactionCreator, payout: Payout, row: PayoutItem, by: Mad
         request_id=payout.approval_request_id,
     )
     holds = (MAIN_ACCOUNT, PROVIDER_ACCOUNT.format(row.provider))
-    return creator.draft(identity, Plan(row.amount_cents, columns, holds, made_by=by, fee_cents=row.fee_cents))
+    draft = creator.draft(identity, Plan(row.amount_cents, columns, holds, made_by=by, fee_cents=row.fee_cents))
+    if name.number < row.attempt:
+        named = transaction_reference(payout.reference, row.reference, name.number)
+        draft.row.provider_reference = creator.references.of_reference(payout.client_id, identity.type, named)
+        draft.row.unsent_before = name.unsent_before or None
+    return draft
 
 
 def made_and_unsent(provider: str, now: datetime) -> int:
@@ -194,6 +226,15 @@ def late_success(row: Transaction) -> LateSuccess:
     if statuses & set(UNFINISHED):
         return LateSuccess.WAITS
     return LateSuccess.COUNTS
+
+
+def has_left_name(row: Transaction) -> bool:
+    """Whether a transaction was never sent and a later attempt has its name: its provider reports about that one."""
+    return (
+        row.payout_id is not None
+        and row.ask_attempts == 0
+        and any(each.provider_reference == row.provider_reference and each.id > row.id for each in other_attempts(row))
+    )
 
 
 def take_row(row: Transaction) -> None:

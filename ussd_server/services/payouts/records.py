@@ -233,16 +233,18 @@ def item_view(
 def retry_at(transaction: Transaction) -> datetime | None:
     """From when a failed row may be retried, where its provider may take the failure back until then."""
     moment: datetime | None = transaction.due_at
-    return None if transaction.is_in_review else moment
+    return None if transaction.is_in_review or not transaction.ask_attempts else moment
 
 
-def attempts_of(payout_id: str, lines: Collection[int]) -> Mapping[int, list[tuple[int, Transaction]]]:
-    """The attempts to pay the rows with these lines, each with its number, by the lines."""
+def attempts_of(payout_id: str, lines: Collection[int] | None = None) -> Mapping[int, list[tuple[int, Transaction]]]:
+    """The attempts to pay the rows with these lines, or all rows, each with its number, by the lines."""
     rows: Any = (
         PayoutAttempt.select(PayoutAttempt, Transaction)
         .join(Transaction, on=(Transaction.id == PayoutAttempt.transaction_id), attr="transaction")
-        .where(PayoutAttempt.payout_id == payout_id, PayoutAttempt.line.in_(list(lines)))
+        .where(PayoutAttempt.payout_id == payout_id)
     )
+    if lines is not None:
+        rows = rows.where(PayoutAttempt.line.in_(list(lines)))
     by_line = defaultdict[int, list[tuple[int, Transaction]]](list)
     for row in rows.order_by(PayoutAttempt.line, PayoutAttempt.number):
         by_line[row.line].append((row.number, row.transaction))

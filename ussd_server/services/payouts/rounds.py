@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
-from peewee import JOIN
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, long_unit_of_work, run_query
 from ussd_server.models.clients import Client
-from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem
+from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
@@ -21,7 +20,7 @@ from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items,
 from ussd_server.services.payouts.drafts import require_ahead
 from ussd_server.services.payouts.holds import write_fees
 from ussd_server.services.payouts.messages import CreatedPayout, RetryPayout
-from ussd_server.services.payouts.records import begin_draft, payout_view, retry_at, write_payout_event
+from ussd_server.services.payouts.records import attempts_of, begin_draft, payout_view, retry_at, write_payout_event
 from ussd_server.services.payouts.withdrawals import require_still_allowed
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import MAKE, people_behind
@@ -119,32 +118,25 @@ def _chosen(row: Payout, references: Sequence[str] | None) -> list[_Row]:
 
 def _rows_of(payout: Payout) -> Mapping[str, _Row]:
     """The ready rows of a payout by their references."""
-    is_last = PayoutAttempt.transaction_id == PayoutItem.transaction_id
-    items = (
-        PayoutItem.select(PayoutItem, PayoutAttempt.number, Transaction)
-        .join(PayoutAttempt, JOIN.LEFT_OUTER, on=is_last, attr="last")
-        .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == PayoutAttempt.transaction_id), attr="transaction")
-        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready)
-        .order_by(PayoutItem.line)
-    )
-    return {item.reference: _row_of(item) for item in items}
+    items = PayoutItem.select().where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready).order_by(PayoutItem.line)
+    attempts = attempts_of(payout.id)
+    return {item.reference: _row_of(item, [each for _, each in attempts.get(item.line, ())]) for item in items}
 
 
-def _row_of(item: Any) -> _Row:
-    is_first = item.transaction_id is None
-    number = 1 if is_first else item.last.number + 1
-    fault = None if is_first else _fault_of(item.reference, item.last.transaction)
-    return _Row(item.line, item.reference, item.amount_cents, number, fault)
+def _row_of(item: PayoutItem, attempts: Sequence[Transaction]) -> _Row:
+    faults = filter(None, map(_fault_of, attempts))
+    fault = next((f"row {item.reference}: {each}" for each in faults), None)
+    return _Row(item.line, item.reference, item.amount_cents, len(attempts) + 1, fault)
 
 
-def _fault_of(reference: str, last: Transaction) -> str | None:
-    """Why a row may not be retried, after its last attempt; None where it may."""
-    if last.status != TransactionStatus.FAILED:
-        return f"row {reference}: {last.status}"
-    if last.is_in_review:
-        return f"row {reference}: in review"
-    moment = retry_at(last)
-    return None if moment is None else f"row {reference}: not before {iso_milliseconds(moment)}"
+def _fault_of(attempt: Transaction) -> str | None:
+    """Why a row with this attempt may not be retried; None where it may."""
+    if attempt.status != TransactionStatus.FAILED:
+        return str(attempt.status)
+    if attempt.is_in_review:
+        return "in review"
+    moment = retry_at(attempt)
+    return None if moment is None else f"not before {iso_milliseconds(moment)}"
 
 
 def _put_in_round(row: Payout, rows: Sequence[_Row]) -> None:

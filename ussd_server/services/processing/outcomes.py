@@ -17,6 +17,7 @@ from ussd_server.services.payouts.attempts import LateSuccess, late_success, tak
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
+from ussd_server.status import Code, ServiceError
 
 # These sentences never change, because they are stored with transactions and compared later.
 REVIEW_LATE = "the provider reported success after it had reported failure"
@@ -29,6 +30,10 @@ REVIEW_CONTRADICTION = "the provider reported failure after it had reported succ
 REVIEW_BESIDE = "the provider reported success after another attempt to pay the row had begun"
 REVIEW_TWICE = "the provider paid the row twice: another attempt has succeeded, too"
 
+_PAID_BY_ANOTHER = (
+    "Another attempt has paid the row of the payout, or may still pay it. If money moved twice, book the movement: "
+    "ussd-server movements correct"
+)
 # How soon a success is looked at again that waits for another attempt.
 _BESIDE_SECONDS = 60
 
@@ -44,14 +49,15 @@ def succeed(
     """Set a transaction to succeeded, move its money and write its receipt. In a unit of work, with the row locked.
 
     Returns False, and opens a review instead, if another payment may have the same money, or if another attempt has
-    paid the row of a payout, or still may. Operators may decide about the latter.
+    paid the row of a payout, or still may. INVALID_REQUEST for operators in the latter case: they book what moved.
     """
     is_late_attempt = row.status == TransactionStatus.FAILED and row.payout_id is not None
-    if is_late_attempt and source is not Source.OPERATOR:
-        decision = late_success(row)
-        if decision is not LateSuccess.COUNTS:
-            _hold_beside(row, decision, way, now)
-            return False
+    decision = late_success(row) if is_late_attempt else LateSuccess.COUNTS
+    if decision is not LateSuccess.COUNTS:
+        if source is Source.OPERATOR:
+            raise ServiceError(Code.INVALID_REQUEST, _PAID_BY_ANOTHER)
+        _hold_beside(row, decision, way, now)
+        return False
     result = use_for(row, way, now)
     if not result.counts:
         _contest(row, result, now)

@@ -11,6 +11,7 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, PollingSchedule, ProviderAnswer
 from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.gates.movements import is_corrected
+from ussd_server.services.payouts.attempts import has_left_name
 from ussd_server.services.processing import outcomes
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.history import append_change
@@ -48,7 +49,7 @@ class AnsweredCall:
 def apply_to_row(row: Transaction, call: AnsweredCall, receipts: ReceiptWriter) -> None:
     """Apply an answer to a transaction that has not succeeded. In a unit of work, with the row locked; saves no row."""
     answer, now = call.answer, call.now
-    if is_corrected(row):
+    if is_corrected(row) or has_left_name(row):
         row.due_at = None
         return
     match answer.outcome:

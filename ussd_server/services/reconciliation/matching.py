@@ -196,7 +196,8 @@ class Matcher:
         rows: Any = Transaction.select(*_COLUMNS).where(
             column.in_(list(values)), Transaction.provider == self._provider, ~counts_elsewhere()
         )
-        return [OurPayment(*row) for row in rows.tuples().iterator()]
+        # The last one of a name, because those before it were never sent.
+        return [OurPayment(*row) for row in rows.order_by(Transaction.id).tuples().iterator()]
 
     def _match(self, line: ProviderLine, named: list[OurPayment], refunds: dict[str, list[OurPayment]]) -> Match:
         before = self.theirs_cents

@@ -216,12 +216,12 @@ CREATE FUNCTION guard_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (
         NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents,
-        NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference,
+        NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.unsent_before, NEW.reference,
         NEW.idempotency_key, NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of, NEW.created_at, NEW.key_id,
         NEW.origin
     ) IS DISTINCT FROM (
         OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents,
-        OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference,
+        OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.unsent_before, OLD.reference,
         OLD.idempotency_key, OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of, OLD.created_at, OLD.key_id,
         OLD.origin
     ) THEN

@@ -12,7 +12,8 @@ WHEN EXISTS (SELECT 1 FROM transactions WHERE id = NEW.id)
         AND (type = 'deposit') = (NEW.type = 'deposit'))
     OR EXISTS (SELECT 1 FROM transactions WHERE client_id = NEW.client_id AND idempotency_key = NEW.idempotency_key)
     OR EXISTS (SELECT 1 FROM transactions WHERE session_id = NEW.session_id AND confirmation = NEW.confirmation)
-    OR EXISTS (SELECT 1 FROM transactions WHERE provider_reference = NEW.provider_reference)
+    OR EXISTS (SELECT 1 FROM transactions WHERE provider_reference = NEW.provider_reference
+        AND coalesce(unsent_before, 0) = coalesce(NEW.unsent_before, 0))
 BEGIN SELECT RAISE(ABORT, 'rows of transactions are never replaced'); END;
 
 CREATE TRIGGER transaction_events_keep BEFORE DELETE ON transaction_events
@@ -237,11 +238,11 @@ BEGIN SELECT RAISE(ABORT, 'a transaction begins as created'); END;
 CREATE TRIGGER transactions_promise BEFORE UPDATE ON transactions
 WHEN (
     NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents, NEW.fee_cents,
-    NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference, NEW.idempotency_key,
+    NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.unsent_before, NEW.reference, NEW.idempotency_key,
     NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of, NEW.created_at, NEW.key_id, NEW.origin
 ) IS NOT (
     OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents, OLD.fee_cents,
-    OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference, OLD.idempotency_key,
+    OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.unsent_before, OLD.reference, OLD.idempotency_key,
     OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of, OLD.created_at, OLD.key_id, OLD.origin
 )
 BEGIN SELECT RAISE(ABORT, 'what a transaction promised is never edited'); END;

@@ -15,7 +15,8 @@ CREATE TABLE transactions (
     currency text NOT NULL CHECK (currency = 'UGX'),
     account text NOT NULL,
     provider text,
-    provider_reference uuid UNIQUE,
+    provider_reference uuid,
+    unsent_before integer CHECK (unsent_before > 0),
     provider_transaction_id text,
     reference text NOT NULL,
     idempotency_key text,
@@ -81,6 +82,8 @@ CREATE INDEX transactions_in_review ON transactions (review_opened_at)
     WHERE review_opened_at IS NOT NULL AND review_closed_at IS NULL;
 CREATE INDEX transactions_refunds ON transactions (refund_of) WHERE refund_of IS NOT NULL;
 -- The operator names deposits, and clients name all other transactions: the same reference may be used by both.
+-- A payment may have the name of one that was never sent: it counts those before it.
+CREATE UNIQUE INDEX transactions_provider_reference ON transactions (provider_reference, (coalesce(unsent_before, 0)));
 CREATE UNIQUE INDEX transactions_names ON transactions (client_id, reference, (type = 'deposit'));
 CREATE INDEX transactions_of_payout ON transactions (client_id, payout_id, id) WHERE payout_id IS NOT NULL;
 CREATE INDEX transactions_provider_transaction_id ON transactions (provider_transaction_id, id)

@@ -325,7 +325,11 @@ NAME_RULES = {
             ("the reference", "client_id, reference, (type = 'deposit')", "true"),
             ("the idempotency key", "client_id, idempotency_key", "idempotency_key IS NOT NULL"),
             ("the confirmation", "session_id, confirmation", "session_id IS NOT NULL AND confirmation IS NOT NULL"),
-            ("the provider reference", "provider_reference", "provider_reference IS NOT NULL"),
+            (
+                "the provider reference",
+                "provider_reference, coalesce(unsent_before, 0)",
+                "provider_reference IS NOT NULL",
+            ),
         ],
     }.items()
 }
