@@ -53,7 +53,7 @@ class Explanation:
 
 
 _CORRECT = "correct USSD_DATABASE_URL"
-_AWAY = Explanation("does not answer", f"Start it, or {_CORRECT}.")
+AWAY = Explanation("does not answer", f"Start it, or {_CORRECT}.")
 # By the server's text: psycopg has no SQLSTATE for a connection that failed.
 _TROUBLES = (
     (
@@ -114,4 +114,4 @@ def explain(error: PeeweeException) -> Explanation | None:
             return Explanation(problem, mend)
     # SQLite reports wrong statements as operational errors.
     is_ours = "syntax error" in text or not isinstance(error, DATABASE_ERRORS)
-    return None if is_ours else _AWAY
+    return None if is_ours else AWAY

@@ -18,9 +18,11 @@ import click
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services
 from ussd_server.cli.commands import command, progress, show, show_lines, wants_json
+from ussd_server.cli.refusals import AWAY, explain
 from ussd_server.database.schema import migrate as migrate_database
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, reason_of
 from ussd_server.demonstration.client import Demonstration, prepare_demonstration
-from ussd_server.logs import log_fatal_errors, log_start
+from ussd_server.logs import Logger, log_fatal_errors, log_start
 from ussd_server.server import supervisor
 from ussd_server.server.embedded_redis import StartError, embedded_redis
 from ussd_server.server.processes import NeverStartedError
@@ -31,6 +33,9 @@ from ussd_server.smpp_process import SmppProcess
 from ussd_server.spans import end_export, export_spans
 from ussd_server.worker import Worker
 
+log = Logger(__name__)
+
+_DATABASE_SECONDS = 1.0
 # The sandbox's payer who accepts at once.
 _SANDBOX_PHONE = "+256770000000"
 
@@ -129,11 +134,27 @@ def _process(name: str) -> Iterator[tuple[Services, threading.Event]]:
         log_start(name)
         if services.settings.exports_spans:
             export_spans(name)
-        _verify_database(services)
+        _await_database(services, stop)
         yield services, stop
         end_export()
     if wants_json():
         show({"stopped": True}, "")
+
+
+def _await_database(services: Services, stop: threading.Event) -> None:
+    """Verify the database as soon as it answers; return also when `stop` is set.
+
+    A process that ended instead would be started again each second, which takes most of a processor.
+    """
+    while True:
+        try:
+            return _verify_database(services)
+        except DATABASE_ERRORS as error:
+            if explain(error) is not AWAY:
+                raise
+            log.warning("the process waits for the database", reason=reason_of(error))
+        if stop.wait(_DATABASE_SECONDS):
+            return None
 
 
 def _verify_database(services: Services) -> None:
