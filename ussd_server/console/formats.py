@@ -47,6 +47,7 @@ _FIELDS = marked(
     }
 )
 _EQUAL_PAYMENT = re.compile(r"equal payment in payout (?P<reference>.*) of (?P<day>[-\d]{10})")
+_ISO_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
 _LONG_WORD = re.compile(r"\S{20,}")
 _SIGN = re.compile(r"([@._/]+)(?=[^\W\d])")
 _TONES = {
@@ -59,11 +60,11 @@ _TONES = {
     },
     "warn": {
         "ambiguous", "degraded", "different", "disabled", "expired", "low", "needs_review", "partial", "reversed",
-        "review", "switched_off", "held", "late", "possible double",
+        "review", "switched_off", "held", "late", "possible double", "completed with failures",
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",
-        "submitted", "waiting", "invited", "connecting",
+        "submitted", "waiting", "invited", "connecting", "being checked",
     },
 }  # fmt: skip
 STATUS_WORDS = frozenset(word.replace("_", " ") for words in _TONES.values() for word in words) | {
@@ -99,6 +100,13 @@ def moment(value: datetime | str | None, missing: str = "never") -> Markup:
 def local_time(value: datetime) -> str:
     """The hour and minute of a moment in Kampala."""
     return value.astimezone(KAMPALA).strftime("%H:%M")
+
+
+def with_local_times(text: str) -> str:
+    """A text of the API with its moments as pages write them, in Kampala's time."""
+    return _ISO_MOMENT.sub(
+        lambda each: datetime.fromisoformat(each[0]).astimezone(KAMPALA).strftime("%d %b %Y, %H:%M:%S"), text
+    )
 
 
 def written_day(value: date | str) -> str:

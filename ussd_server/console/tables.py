@@ -139,7 +139,9 @@ PHONE_NUMBER = TableFilter("phone_number", "Phone number", placeholder="0772 123
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """Rows: one page of a list, or a list that needs no second page. `select_name` adds a check box to each row.
+    """Rows: one page of a list, or a list that needs no second page.
+
+    `select_name` adds a check box to each row whose `select_value` is not None.
 
     Without `has_filter_form` the page has its own links for the filters.
     """
@@ -151,7 +153,7 @@ class DataTable:
     empty_title: str = "Nothing here yet"
     empty_text: str = ""
     select_name: str | None = None
-    select_value: Callable[[Any], str] | None = None
+    select_value: Callable[[Any], str | None] | None = None
     has_filter_form: bool = True
 
     @property

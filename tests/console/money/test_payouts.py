@@ -20,7 +20,7 @@ from tests.support.money import deposit, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.providers import ProviderFloat
-from ussd_server.services.payouts.messages import ItemState
+from ussd_server.services.payouts.messages import ItemState, ListPayoutItems, ListPayouts
 from ussd_server.services.providers.messages import SwitchProvider
 from ussd_server.values import KAMPALA
 
@@ -87,7 +87,7 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     assert "Nothing is sent before another person approves it" in page
     assert "&lt;b&gt;Sarah&lt;/b&gt;" in page
     assert "The spreadsheet shortened the number" in page
-    assert "admin@acme.example may approve it; owner@acme.example, who made it, may not, and nobody who" in page
+    assert "admin@acme.example may approve it; you, who made it, may not, and nobody who" in page
     assert "Approve and send" not in page
     assert upload(maker).location == made.location
     assert "uploaded before" in maker.get(path).text
@@ -275,6 +275,67 @@ def test_rows_that_wait_are_cancelled_and_pages_of_rows_follow_each_other(
     assert seen == [f"r{place}" for place in range(120)]
     assert approver.post(f"{path}/cancel").status_code == 303
     assert approver.get(f"{path}?state={ItemState.CANCELLED}&format=json").json["items"][0]["reference"] == "r0"
+
+
+def test_failed_rows_come_first_and_are_chosen_for_a_retry_with_a_date(
+    visit: Visit, funded: ExampleClient, services: Services, clock: MovableClock
+) -> None:
+    maker, desk = visit("owner"), PayoutDesk(services, clock, 0)
+    rows = "".join(f"077000000{2 if place > 52 else 0},10,r{place}\n" for place in range(55))
+    path = upload(maker, f"phone_number,amount,reference\n{rows}").location.removeprefix("/console")
+    approver = visit("admin")
+    assert "You may approve it; owner@acme.example, who made it" in approver.get(path).text
+    approver.post(f"{path}/approve")
+    assert 'type="checkbox"' not in maker.get(path).text
+    desk.work(8)
+    page = maker.get(path).text
+    assert "Approved</dt>" in approver.get(path).text
+    assert " by <bdi>you</bdi>" in approver.get(path).text
+    assert re.findall('name="rows" value="([^"]+)"', page) == ["r53", "r54"]
+    for shown in (page, maker.get("/payouts").text):
+        assert '<span class="badge warn">completed with failures</span>' in shown
+    (listed,) = maker.get("/payouts?format=json").json["items"]
+    assert listed["status"] == "completed"
+    seen, link = [], f"{path}?format=json"
+    while link:
+        files = maker.get(link)
+        seen += [item["reference"] for item in files.json["items"]]
+        link = re.sub(r"^<(/console)?|>.*", "", files.headers.get("Link", ""))
+    assert seen == ["r53", "r54", *(f"r{place}" for place in range(53))]
+    refused = maker.post(f"{path}/retry", rows="r1", send_at="")
+    assert (refused.status_code, "Not all of these rows may be retried: row r1: succeeded" in refused.text) == (
+        400,
+        True,
+    )
+    at = (clock.now() + timedelta(hours=5)).astimezone(KAMPALA)
+    assert maker.post(f"{path}/retry", rows="r54", send_at=f"{at:%Y-%m-%dT%H:%M}").status_code == 303
+    (opened,) = services.payouts.list(ListPayouts(), funded.call()).items
+    assert (opened.round.item_count, opened.send_at) == (1, at.replace(second=0, microsecond=0))
+
+
+def test_a_row_that_may_not_be_retried_yet_names_its_time_in_kampala(
+    visit: Visit, funded: ExampleClient, services: Services, clock: MovableClock
+) -> None:
+    maker, desk = visit("owner"), PayoutDesk(services, clock, 0)
+    path = upload(maker).location.removeprefix("/console")
+    approver = visit("admin")
+    approver.get(path)
+    approver.post(f"{path}/approve")
+    desk.work(2)
+    wanted = ListPayoutItems(path.rpartition("/")[2], state=ItemState.FAILED)
+    (item,) = services.payouts.items(wanted, funded.call()).items
+    assert item.retry_at is not None
+    maker.get(path)
+    refused = maker.post(f"{path}/retry", rows="E-2").text
+    assert f"row E-2: not before {item.retry_at.astimezone(KAMPALA):%d %b %Y, %H:%M:%S}" in refused
+    assert 'value="E-2" checked' in refused
+
+
+def test_names_that_are_not_looked_up_yet_are_being_checked(visit: Visit, funded: ExampleClient) -> None:
+    maker = visit("owner")
+    path = upload(maker).location.removeprefix("/console")
+    assert '<span class="badge wait">being checked</span>' in maker.get(path).text
+    assert maker.get(f"{path}?format=json").json["items"][0]["name_match"] == "unknown"
 
 
 def test_another_clients_payout_answers_as_a_missing_one(visit: Visit, services: Services, clock: MovableClock) -> None:

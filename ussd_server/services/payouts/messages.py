@@ -150,11 +150,15 @@ class ListPayouts(ListPeriod):
 
 @dataclass(frozen=True, slots=True)
 class ListPayoutItems(ListPage):
-    """Request for rows of a payout in the order of their lines, of one state and of one match of names, or of all."""
+    """Request for rows of a payout in the order of their lines, of one state and of one match of names, or of all.
+
+    With `failed_first` the rows that failed come before the others.
+    """
 
     payout_id: str
     state: ItemState | None = None
     name_match: NameMatch | None = None
+    failed_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +287,7 @@ class PayoutItemView:
     transaction_id: Annotated[str | None, "The disbursement of its last attempt; null before the row was sent."]
     failure: Annotated[Failure | None, "Why the row failed; null unless its state is `failed`."]
     registered_name: Annotated[str | None, "The name that the provider has for the number; null until it was asked."]
+    is_name_awaited: Internal[bool]
     provider_transaction_id: Internal[str | None]
     amount_text: Annotated[str | None, "What stands where the amount should, in an invalid row; null otherwise."]
     warning: Annotated[str | None, "What an approver should look at, in words; null for nothing. It refuses nothing."]

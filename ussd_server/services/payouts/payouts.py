@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from peewee import fn
+from peewee import Case, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
@@ -172,12 +172,14 @@ class PayoutService:
         """A page of a payout's rows in the order of their lines. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
         payout = _find(request.payout_id, context)
-        kind, after = f"payout_items/{payout.id}", 0
+        kind, after = f"payout_items/{payout.id}", _BEGIN
         if request.cursor is not None:
-            after = int(self._tokens.read_cursor(kind, request.cursor))
+            rank, line = self._tokens.read_cursor(kind, request.cursor).split("/")
+            after = (int(rank), int(line))
         items = _items(payout, request, after, request.limit + 1, records.warnings_of(payout))
         has_next, items = len(items) > request.limit, items[: request.limit]
-        return Page(tuple(items), self._tokens.cursor(kind, str(items[-1].line)) if has_next else None)
+        place = "/".join(map(str, _place_of(items[-1], request))) if has_next else ""
+        return Page(tuple(items), self._tokens.cursor(kind, place) if has_next else None)
 
     def stream_items(
         self, request: messages.ListPayoutItems, context: RequestContext
@@ -269,10 +271,28 @@ def _shortfalls(payout: Payout) -> tuple[messages.FloatShortfall, ...]:
     return tuple(messages.FloatShortfall(provider, int(sum_), int(kept)) for provider, sum_, kept in rows.tuples())
 
 
+_BEGIN = (0, 0)
+
+
+def _place_of(item: messages.PayoutItemView, request: messages.ListPayoutItems) -> tuple[int, int]:
+    """Where a row stands in the order of a list: by its rank, and its line."""
+    return int(request.failed_first and item.state is not messages.ItemState.FAILED), item.line
+
+
 def _items(
-    payout: Payout, request: messages.ListPayoutItems, after: int, limit: int, warnings: Mapping[str, str]
+    payout: Payout,
+    request: messages.ListPayoutItems,
+    after: tuple[int, int],
+    limit: int,
+    warnings: Mapping[str, str],
 ) -> list[messages.PayoutItemView]:
-    rows = _rows_with_states(payout).where(PayoutItem.line > after).limit(limit)
+    rows = _rows_with_states(payout).limit(limit)
+    if request.failed_first:
+        rank = Case(records.item_state(), ((messages.ItemState.FAILED, 0),), 1)
+        rows = rows.where((rank > after[0]) | ((rank == after[0]) & (PayoutItem.line > after[1])))
+        rows = rows.order_by(rank, PayoutItem.line)
+    else:
+        rows = rows.where(PayoutItem.line > after[1])
     if request.state is not None:
         rows = rows.where(records.item_state() == request.state)
     if request.name_match is not None:
@@ -280,11 +300,12 @@ def _items(
         is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
         rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
     items = list(rows)
-    equal = records.equal_payments(payout, items[0].line, items[-1].line) if items else {}
-    attempts = records.attempts_of(payout.id, [row.line for row in items])
+    lines = [row.line for row in items]
+    equal = records.equal_payments(payout, min(lines), max(lines)) if lines else {}
+    attempts = records.attempts_of(payout.id, lines)
     return [
         records.item_view(
-            row, messages.ItemState(row.state), _warning(row, warnings, equal), attempts.get(row.line, ())
+            payout, row, messages.ItemState(row.state), _warning(row, warnings, equal), attempts.get(row.line, ())
         )
         for row in items
     ]
@@ -341,12 +362,12 @@ def _written(attempt: messages.AttemptView) -> str:
 
 
 def _stream(payout: Payout, request: messages.ListPayoutItems) -> Iterator[messages.PayoutItemView]:
-    after = 0
+    after = _BEGIN
     try:
         warnings = records.warnings_of(payout)
         while items := _items(payout, request, after, _ITEMS_OF_STREAM, warnings):
             yield from items
-            after = items[-1].line
+            after = _place_of(items[-1], request)
     finally:
         # The stream runs after its request has released its database connection.
         release_connection()

@@ -209,14 +209,16 @@ def _equal_paid(payout: Payout, first_line: int, last_line: int | None) -> dict[
 
 
 def item_view(
-    row: Any, state: ItemState, warning: str | None, attempts: Sequence[tuple[int, Transaction]] = ()
+    payout: Payout, row: Any, state: ItemState, warning: str | None, attempts: Sequence[tuple[int, Transaction]] = ()
 ) -> PayoutItemView:
     """A row as its client sees it; `row.transaction` is its transaction where it has one."""
+    is_looked_up = payout.status == PayoutStatus.DRAFT and payout.due_at is not None
     transaction = row.transaction if row.transaction_id is not None else None
     return view_of_row(
         PayoutItemView,
         row,
         name_match=None if row.name is None else NameMatch(row.name_match or NameMatch.UNKNOWN),
+        is_name_awaited=is_looked_up and row.name is not None and row.name_match is None,
         provider_transaction_id=None if transaction is None else transaction.provider_transaction_id,
         state=state,
         problems=tuple(row.problems or ()),

@@ -40,7 +40,8 @@ _FORM_BYTES = 64 * 1024
 _COLUMNS = (
     Column("created_at", "Created", "moment"),
     Column("reference", "Reference", "reference", link=lambda row: link_to("payout", row.payout_id)),
-    Column("status", "Status", "status"),
+    Column("shown_status", "Status", "status", value=lambda row: _shown_status(row), where="page"),
+    Column("status", "Status", "status", where="files"),
     Column("send_at", "Date", "moment"),
     Column("ready_count", "People", "number"),
     Column("total_amount", "Total", "money"),
@@ -58,7 +59,8 @@ _ITEM_COLUMNS = (
     Column("phone_number", "Phone number", "code"),
     Column("name", "Name"),
     Column("registered_name", "Registered name"),
-    Column("name_match", "Names", "status"),
+    Column("names", "Names", "status", value=lambda item: _shown_match(item), where="page"),
+    Column("name_match", "Names", "status", where="files"),
     Column("amount", "Amount", "money", value=lambda item: item.amount_text or item.amount_cents),
     Column("fee", "Fee", "money", where="files"),
     Column("reference", "Reference", "reference", link=lambda item: link_to("transaction", item.transaction_id)),
@@ -79,6 +81,7 @@ _FILTERS = {
     "reference": TableFilter("reference", "Reference"),
     **PERIOD,
 }
+_UNPAID = (messages.ItemState.FAILED, messages.ItemState.CANCELLED)
 _STATE = TableFilter("state", "State", words_of(messages.ItemState), read=messages.ItemState)
 _NAMES = TableFilter("names", "Names", words_of(messages.NameMatch), read=messages.NameMatch)
 
@@ -235,9 +238,11 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
 
 @console.page("POST", "/payouts/<payout_id>/retry", needs="payouts:write")
 def retry_payout(context: RequestContext, payout_id: str) -> Any:
-    """Open the next round with every row that may be paid again."""
+    """Open the next round with the chosen rows, or every row that may be paid again."""
     with _shown_again(payout_id, context):
-        services().payouts.retry(messages.RetryPayout(payout_id), context)
+        send_at = forms.local_moment(request.form.get("send_at", ""))
+        rows = tuple(request.form.getlist("rows")[: messages.MOST_ITEMS]) or None
+        services().payouts.retry(messages.RetryPayout(payout_id, rows, send_at), context)
     return done("The rows are a draft again. Another person approves it.", "show_payout", payout_id=payout_id)
 
 
@@ -255,7 +260,12 @@ def _shown_again(
     payout_id: str, context: RequestContext, client: ClientView | None = None
 ) -> AbstractContextManager[None]:
     """Show the page of the payout with the reason why it stays as it is."""
-    return shown_again(lambda error: _page(payout_id, context, client, error), *_REFUSALS)
+
+    def show(error: ServiceError) -> Response:
+        named = ServiceError(error.code, formats.with_local_times(error.message))
+        return _page(payout_id, context, client, named)
+
+    return shown_again(show, *_REFUSALS)
 
 
 def _page(
@@ -264,10 +274,18 @@ def _page(
     reader = services().payouts
     payout = reader.get(payout_id, context)
     cursor = request.args.get("cursor")
-    wanted = messages.ListPayoutItems(payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value)
-    title = gettext("Rows of %(reference)s", reference=payout.reference)
-    items = pages(reader.items, wanted, context)
-    table = DataTable(title, _ITEM_COLUMNS, items, (_STATE, _NAMES), has_filter_form=False)
+    wanted = messages.ListPayoutItems(
+        payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value, failed_first=True
+    )
+    table = DataTable(
+        gettext("Rows of %(reference)s", reference=payout.reference),
+        _ITEM_COLUMNS,
+        pages(reader.items, wanted, context),
+        (_STATE, _NAMES),
+        select_name="rows" if client is None and context.may("payouts:write") and _has_unpaid(payout) else None,
+        select_value=lambda item: item.reference if item.state in _UNPAID else None,
+        has_filter_form=False,
+    )
     main = services().balances.get(None, context)
     return show_table(
         "console/payouts/payout.html",
@@ -281,7 +299,12 @@ def _page(
     )
 
 
-def _live_parts(payout: messages.PayoutView, context: RequestContext, client: ClientView | None) -> dict[str, Any]:
+def _has_unpaid(payout: messages.PayoutStates) -> bool:
+    """Whether a payout is final and rows of it were not paid."""
+    return payout.completed_at is not None and any(state in payout.states for state in _UNPAID)
+
+
+def _live_parts(payout: messages.PayoutStates, context: RequestContext, client: ClientView | None) -> dict[str, Any]:
     """The values of the live part of a payout's page."""
     return {
         "payout": payout,
@@ -291,6 +314,7 @@ def _live_parts(payout: messages.PayoutView, context: RequestContext, client: Cl
         "names": _NAMES.chosen,
         "replaced_by": services().payouts.replaced_by(payout.payout_id, context),
         "awaited": services().payouts.providers_awaited(payout.payout_id, context),
+        "status": _shown_status(payout),
         "version": _version_of(payout),
         "client": client,
     }
@@ -298,22 +322,39 @@ def _live_parts(payout: messages.PayoutView, context: RequestContext, client: Cl
 
 def _people(payout: messages.PayoutView, context: RequestContext) -> dict[str, Any]:
     """The names of the people who made and approved a payout, and of the people who may still approve it."""
-    reader = services().people
-    names = reader.names((payout.created_by, payout.approved_by, *(each.by for each in payout.approvals)), context)
+    reader, own_id = services().people, context.caller.user_id
+    ids = (payout.created_by, payout.approved_by, *(each.by for each in payout.approvals))
+    names = reader.names((*ids, own_id), context)
+    own_address = names.get(own_id or "")
+    names = {**names, own_id or "": gettext("you")}
     counted_as_maker = services().payouts.counted_as_maker(payout.payout_id, context)
     is_draft = payout.status is messages.PayoutStatus.DRAFT
     is_open = is_draft and payout.round.item_count > 0
+    approvers = reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else ()
     return {
         "created_by": names.get(payout.created_by, _OTHERS),
         "approved_by": payout.approved_by and names.get(payout.approved_by, _OTHERS),
-        "approvers": reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else (),
-        "may_correct": is_draft and payout.round.number == 1 and payout.created_by == context.caller.user_id,
-        "is_only_maker": payout.created_by == context.caller.user_id,
-        "is_maker": context.caller.user_id in counted_as_maker,
+        # The reader first.
+        "approvers": sorted(
+            (gettext("You") if address == own_address else address for address in approvers),
+            key=lambda name: "@" in name,
+        ),
+        "may_correct": is_draft and payout.round.number == 1 and payout.created_by == own_id,
+        "is_only_maker": payout.created_by == own_id,
+        "is_maker": own_id in counted_as_maker,
         "approvals": [(names.get(each.by, _OTHERS), each) for each in payout.approvals],
         "needed": services().payouts.approvals_needed(payout.payout_id, context) if is_open else 0,
         "maker_left": is_open and reader.has_left(payout.created_by, context),
     }
+
+
+def _shown_status(payout: messages.PayoutStates) -> str:
+    """The status of a payout; of one that is completed, whether rows failed or were not sent."""
+    return "completed with failures" if payout.status == "completed" and _has_unpaid(payout) else payout.status.value
+
+
+def _shown_match(item: messages.PayoutItemView) -> str | None:
+    return "being checked" if item.is_name_awaited else item.name_match and item.name_match.value
 
 
 def _rules_page(context: RequestContext, error: ServiceError | None = None) -> str:
