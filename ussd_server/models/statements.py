@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 import orjson
-from peewee import SQL, BlobField, CompositeKey, IntegerField, TextField, fn
+from peewee import SQL, BlobField, BooleanField, CompositeKey, IntegerField, TextField, fn
 
 from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, Table
 from ussd_server.database.unit_of_work import dialect, run_query
@@ -161,7 +161,8 @@ class DayProof(Table):
 class StatementLayout(Table):
     """What the columns of a provider's statements with these headings hold; `key` is the digest of the headings.
 
-    `columns` are headings by field. `headings` are all of the table, in their order.
+    `columns` are headings by field. `headings` are all of the table, in their order. `all_in` and `our_number` are what
+    lines without a type mean (`StatedDirection`).
     """
 
     id = IdField(primary_key=True)
@@ -169,6 +170,8 @@ class StatementLayout(Table):
     key = TextField()
     headings = JsonField()
     columns = JsonField()
+    all_in = BooleanField()
+    our_number = TextField(null=True)
     created_by = TextField()
     created_at = MomentField()
 

@@ -211,7 +211,7 @@ def test_a_column_with_a_minus_has_signs_for_every_line() -> None:
 def test_a_kind_that_is_not_known_is_never_guessed_without_signs(kind: str) -> None:
     sentence = refusal(file(LINE, with_cells(type=kind)))
     assert sentence.startswith("Row 3, column E: the type ")
-    assert sentence.endswith("and nothing else shows whether the money came in or went out.")
+    assert "and nothing else shows whether the money came in or went out; say --all-in or --our-number" in sentence
 
 
 def test_a_cut_kind_is_read_only_where_every_kind_that_begins_so_says_the_same() -> None:

@@ -15,6 +15,7 @@ from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.statement_format import DateOrder, StatementField, Thousands
 from ussd_server.services.reconciliation.messages import BalanceBreak, StatementReading
+from ussd_server.services.reconciliation.stated_direction import StatedDirection
 from ussd_server.services.statement_layouts.messages import (
     KeepLayout,
     LayoutView,
@@ -44,7 +45,7 @@ column_option = click.option(
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options `--dates` and `--thousands`, passed as `dates` and `thousands`."""
+    """Add `--dates`, `--thousands`, `--all-in` and `--our-number`, passed as `dates`, `thousands` and so on."""
     dates = click.option(
         "--dates",
         type=click.Choice([order.value for order in DateOrder]),
@@ -53,15 +54,27 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     thousands = click.option(
         "--thousands", type=click.Choice(list(_THOUSANDS)), help="What separates thousands in 5.000 or 5,000."
     )
-    return dates(thousands(command))
+    return dates(thousands(direction_options(command)))
 
 
-def reading_of(dates: str | None, thousands: str | None, columns: tuple[str, ...] = ()) -> StatementReading:
+def direction_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options `--all-in` and `--our-number`, passed as `all_in` and `our_number`."""
+    all_in = click.option("--all-in", is_flag=True, help="Every line came in, as in a list of receipts.")
+    our_number = click.option(
+        "--our-number", metavar="NUMBER", help="Our phone or account: lines to it came in, lines from it went out."
+    )
+    return all_in(our_number(command))
+
+
+def reading_of(
+    dates: str | None, thousands: str | None, all_in: bool, our_number: str | None, columns: tuple[str, ...] = ()
+) -> StatementReading:
     """Return what the options say of a file."""
     return StatementReading(
         DateOrder(dates) if dates else None,
         _THOUSANDS[thousands] if thousands else None,
         _columns(columns) or None,
+        StatedDirection(all_in, our_number),
     )
 
 
@@ -89,6 +102,8 @@ def layout(
     named: tuple[str | None, Path],
     dates: str | None,
     thousands: str | None,
+    all_in: bool,
+    our_number: str | None,
     columns: tuple[str, ...],
 ) -> None:
     """Show how a statement is read, and store nothing.
@@ -99,7 +114,7 @@ def layout(
     """
     provider, path = named
     with path.open("rb") as source, progress():
-        request = PreviewStatement(source, provider, reading_of(dates, thousands, columns))
+        request = PreviewStatement(source, provider, reading_of(dates, thousands, all_in, our_number, columns))
         try:
             preview = services().statement_layouts.preview(request, operator_context())
         except ServiceError as refusal:
@@ -124,16 +139,18 @@ def layouts() -> None:
 @click.argument("provider", type=KnownName(PROVIDER_NAMES))
 @file_argument
 @column_option
+@direction_options
 @by_option
-def add(provider: str, file: Path, columns: tuple[str, ...], by: str) -> None:
-    """Keep what the columns of a file hold, for every file of this provider with the same headings.
+def add(provider: str, file: Path, columns: tuple[str, ...], all_in: bool, our_number: str | None, by: str) -> None:
+    """Keep how a file is read, for every file of this provider with the same headings.
 
-    Only the named columns are read then. Another layout for these headings is replaced.
+    Only the columns of --column are read then; without it those that are read already. Another layout for these
+    headings is replaced.
     """
+    direction = StatedDirection(all_in, our_number)
     with file.open("rb") as source:
-        kept = services().statement_layouts.keep(
-            KeepLayout(provider, source, _columns(columns), by), operator_context()
-        )
+        request = KeepLayout(provider, source, _columns(columns) or None, by, direction)
+        kept = services().statement_layouts.keep(request, operator_context())
     show(kept, _sentence(kept))
 
 
@@ -221,4 +238,5 @@ def _sentences(preview: StatementPreview) -> Iterator[str]:
 
 def _sentence(kept: LayoutView) -> str:
     columns = ", ".join(f"{field}={heading!r}" for field, heading in kept.columns.items())
-    return f"{kept.layout_id}  {kept.provider}  {columns}  by {kept.created_by}"
+    said = "  every line came in" if kept.all_in else f"  our number {kept.our_number}" if kept.our_number else ""
+    return f"{kept.layout_id}  {kept.provider}  {columns}{said}  by {kept.created_by}"

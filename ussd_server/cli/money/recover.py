@@ -54,6 +54,8 @@ def recover(
     second: str | None,
     dates: str | None,
     thousands: str | None,
+    all_in: bool,
+    our_number: str | None,
 ) -> None:
     """List the payments that providers have and we do not, after a restore of the database; book them by two.
 
@@ -72,7 +74,7 @@ def recover(
     recovery = services().recovery
     with progress(), ExitStack() as files:
         opened = [(provider, files.enter_context(path.open("rb"))) for provider, path in map(_statement, statements)]
-        request = FindLost(since, opened, reading_of(dates, thousands))
+        request = FindLost(since, opened, reading_of(dates, thousands, all_in, our_number))
         lost = recovery.find(request, operator_context())
         if claims_file is not None:
             claims = _claims(claims_file)

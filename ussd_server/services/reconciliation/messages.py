@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Annotated, BinaryIO
 
 from ussd_server.providers.statement_format import DateOrder, Thousands
+from ussd_server.services.reconciliation.stated_direction import NOT_STATED, StatedDirection
 from ussd_server.values import shillings
 from ussd_server.wire import Form, Internal, ListPage, SignedCents
 
@@ -17,12 +18,14 @@ from ussd_server.wire import Form, Internal, ListPage, SignedCents
 class StatementReading:
     """What an operator says of a file that its lines do not show; None leaves it to the lines.
 
-    `columns` are headings by field, in place of all headings that are known.
+    `columns` are headings by field, in place of all headings that are known. `direction` is what lines without a type
+    and without a sign mean.
     """
 
     dates: DateOrder | None = None
     thousands: Thousands | None = None
     columns: Mapping[str, str] | None = None
+    direction: StatedDirection = NOT_STATED
 
 
 @dataclass(frozen=True, slots=True)

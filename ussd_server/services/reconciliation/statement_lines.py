@@ -17,10 +17,11 @@ from ussd_server.services.reconciliation.conventions import (
     no_such_order,
 )
 from ussd_server.services.reconciliation.days.stated_period import StatedPeriod
+from ussd_server.services.reconciliation.stated_direction import NOT_STATED, StatedDirection
 from ussd_server.services.reconciliation.statement_rows import Layouts, StatementTable
 from ussd_server.spreadsheets.changed import is_changed, is_shortened
 from ussd_server.spreadsheets.dates import read_date
-from ussd_server.spreadsheets.headings import heading_key
+from ussd_server.spreadsheets.headings import heading_key, headings_key
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
 from ussd_server.values import grouped
 
@@ -123,10 +124,13 @@ class StatementReader:
         layouts: Layouts,
         columns: Mapping[str, str] | None = None,
         said: FileConventions | None = None,
+        direction: StatedDirection = NOT_STATED,
+        kept_directions: Mapping[tuple[str, ...], StatedDirection] | None = None,
     ) -> None:
         """`currency` is that of the provider; a statement in another one is refused.
 
-        `layouts` are those that operators kept, `columns` and `said` what an operator says of this file alone.
+        `layouts` and `kept_directions` are what operators kept, by headings; `columns`, `said` and `direction` what an
+        operator says of this file alone.
         """
         self.table = StatementTable(known, layouts, columns)
         self._text = self.table.text
@@ -134,6 +138,8 @@ class StatementReader:
         self._currency = currency
         self._said = said or FileConventions()
         self._conventions = self._said
+        self._said_direction, self._kept_directions = direction, kept_directions or {}
+        self._direction = direction
         self.dates = StatementDates()
         self.stated = StatedPeriod(known.zone)
         self._resolution = timedelta(0)
@@ -144,6 +150,8 @@ class StatementReader:
         """Yield every line. Titles above the headings and totals below the lines are left out."""
         self._conventions = learn_conventions(self.table, source, self._said)
         self.stated.read(self.table.titles)
+        if self._said_direction == NOT_STATED and self.table.headings.is_by_layout:
+            self._direction = self._kept_directions.get(headings_key(self.table.headings.cells), NOT_STATED)
         for row in self.table.rows(source):
             line = self._line(row)
             if line is not None:
@@ -249,7 +257,7 @@ class StatementReader:
             cents, direction = abs(side.cents), its_direction
         if not amount and not sides:
             return None
-        direction = self._direction_of_word(row, direction)
+        direction = self._stated_direction(row, kind, self._direction_of_word(row, direction))
         if cents and not direction and kind is not LineType.REVERSAL:
             direction = self._direction_of_kind(row, kind)
         if amount and amount.is_signed and direction > 0 and not self._has_signs and _DIRECTIONS.get(kind, 1) < 0:
@@ -283,12 +291,27 @@ class StatementReader:
             self._refuse(row, StatementField.SIDE, f"the side {text[:40]!r} contradicts the amount.")
         return said
 
+    def _stated_direction(self, row: Row, kind: LineType | None, direction: int) -> int:
+        """The direction that an operator stated for the line; where nothing is stated, the one that the line shows."""
+        if self._direction == NOT_STATED:
+            return direction
+        sender, receiver = self._text(row, StatementField.SENDER), self._text(row, StatementField.RECEIVER)
+        try:
+            stated = self._direction.of(sender, receiver)
+        except ValueError as problem:
+            self._refuse(row, StatementField.SENDER, str(problem))
+        if -stated in (direction, _DIRECTIONS.get(kind)):
+            self._refuse(row, MONEY[0], "the line shows another direction than is said of the file.")
+        return stated
+
     def _direction_of_kind(self, row: Row, kind: LineType | None) -> int:
         if kind is None:
             text = self._text(row, StatementField.TYPE)
             named = f"the type {text[:40]!r} is not known" if text else "the type is missing"
             self._refuse(
-                row, StatementField.TYPE, f"{named}, and nothing else shows whether the money came in or went out."
+                row,
+                StatementField.TYPE,
+                f"{named}, and nothing else shows whether the money came in or went out; say --all-in or --our-number.",
             )
         return _DIRECTIONS[kind]
 

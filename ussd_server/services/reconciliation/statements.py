@@ -32,6 +32,7 @@ from ussd_server.services.reconciliation.days.lines import DayLine, PackedDays
 from ussd_server.services.reconciliation.imports import ImportedLines
 from ussd_server.services.reconciliation.matching import Match, Matcher
 from ussd_server.services.reconciliation.running_balance import RunningBalance
+from ussd_server.services.reconciliation.stated_direction import StatedDirection
 from ussd_server.services.reconciliation.statement_lines import Period, StatementReader
 from ussd_server.services.reconciliation.statement_rows import Layouts
 from ussd_server.services.runtime import Runtime
@@ -166,9 +167,12 @@ class ProviderStatementService:
             known = with_additions(known, provider, self._headings)
         except (ValueError, OSError) as error:
             raise ServiceError(Code.INVALID_REQUEST, f"USSD_STATEMENT_HEADINGS: {error}") from None
+        if problem := reading.direction.problem:
+            raise ServiceError(Code.INVALID_REQUEST, problem)
         said = FileConventions(reading.dates, reading.thousands)
         currency = self._currencies.get(provider, "UGX")
-        return StatementReader(known, currency, _layouts_of(provider), reading.columns, said)
+        layouts, directions = _layouts_of(provider)
+        return StatementReader(known, currency, layouts, reading.columns, said, reading.direction, directions)
 
 
 class _ResultsFile:
@@ -213,10 +217,12 @@ def _digest_of(source: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _layouts_of(provider: str) -> Layouts:
-    """The layouts that operators kept for a provider."""
-    rows = StatementLayout.select().where(StatementLayout.provider == provider)
-    return {headings_key(row.headings): {field: (heading,) for field, heading in row.columns.items()} for row in rows}
+def _layouts_of(provider: str) -> tuple[Layouts, Mapping[tuple[str, ...], StatedDirection]]:
+    """The layouts that operators kept for a provider, and what they said of the direction, by headings."""
+    kept = StatementLayout.select().where(StatementLayout.provider == provider)
+    rows = {headings_key(row.headings): row for row in kept}
+    layouts = {key: {field: (heading,) for field, heading in row.columns.items()} for key, row in rows.items()}
+    return layouts, {key: StatedDirection(row.all_in, row.our_number) for key, row in rows.items()}
 
 
 class _Comparison:

@@ -95,7 +95,8 @@ class LayoutService:
         context.require_operator()
         by, now = require_name(request.by), self._clock.now()
         _check_columns(request.columns)
-        reader = self._statements.reader_of(request.provider, StatementReading(columns=request.columns))
+        reading = StatementReading(columns=request.columns, direction=request.direction)
+        reader = self._statements.reader_of(request.provider, reading)
         headings = _headings_in(reader, request.source)
         if isinstance(headings, str):
             raise ServiceError(Code.INVALID_REQUEST, headings)
@@ -104,7 +105,9 @@ class LayoutService:
             provider=request.provider,
             key=hashlib.sha256(orjson.dumps(headings_key(headings.cells))).hexdigest(),
             headings=list(headings.cells),
-            columns=dict(request.columns),
+            columns=dict(request.columns or {field: headings.cells[at] for field, at in headings.columns.items()}),
+            all_in=request.direction.all_in,
+            our_number=request.direction.our_number,
             created_by=by,
             created_at=now,
         )

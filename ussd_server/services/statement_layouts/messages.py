@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from ussd_server.providers.statement_format import LineStatus, LineType, StatementField
 from ussd_server.services.reconciliation.messages import BalanceBreak, StatementReading
+from ussd_server.services.reconciliation.stated_direction import NOT_STATED, StatedDirection
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,16 @@ class StatementPreview:
 
 @dataclass(frozen=True, slots=True)
 class KeepLayout:
-    """Request to keep what the columns of a file hold: headings by field. `by` is the name of the operator."""
+    """Request to keep how a file is read. `by` is the name of the operator.
+
+    `columns` are headings by field; None: as the file is read already. `direction` is what lines without a type mean.
+    """
 
     provider: str
     source: BinaryIO
-    columns: Mapping[str, str]
+    columns: Mapping[str, str] | None
     by: str
+    direction: StatedDirection = NOT_STATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,5 +100,7 @@ class LayoutView:
     provider: str
     headings: tuple[str, ...]
     columns: Mapping[str, str]
+    all_in: bool
+    our_number: str | None
     created_by: str
     created_at: datetime

@@ -312,6 +312,8 @@ CREATE TABLE statement_layouts (
     key text NOT NULL,
     headings text NOT NULL,
     columns text NOT NULL,
+    all_in boolean NOT NULL,
+    our_number text,
     created_by text NOT NULL,
     created_at timestamptz NOT NULL,
     UNIQUE (provider, key)
