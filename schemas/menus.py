@@ -42,6 +42,7 @@ class RollBackBody(fields.Body):
     """The version to put in force again."""
 
     version = fields.Whole("A published version, counted from 1.", required=True, lowest=1, highest=_HIGHEST_VERSION)
+    reason = fields.Text("Why, for the audit trail.", longest=200)
 
 
 class BindCodeBody(fields.Body):

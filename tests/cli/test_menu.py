@@ -118,7 +118,7 @@ def test_a_client_is_given_a_code_a_menu_and_a_channel(data_dir: Path, menu_file
 def test_an_earlier_version_of_a_menu_is_put_in_force_again(data_dir: Path, menu_file: Path) -> None:
     run("migrate")
     output_of("clients", "create", "ACME")
-    rollback = ("menu", "rollback", "shop", "--client", "ACME")
+    rollback = ("menu", "rollback", "shop", "--client", "ACME", "--reason", "It asks twice")
     assert "There is no menu shop. There is no menu yet." in run(*rollback).output
     for title in ("One", "Two", "Three"):
         menu_file.write_text(json.dumps(shop_document(title=title)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 from tests.console.conftest import ConsoleVisitor, Operators, Visit, confirmation
 from tests.support.example_client import ExampleClient
@@ -16,6 +17,14 @@ ACCOUNT = {"bank": "Stanbic Bank", "number": "9030001234567", "name": "<b>ACME</
 def state(owner: ConsoleVisitor, **parts: str) -> None:
     owner.get("/bank-account")
     assert owner.post("/bank-account", **{**ACCOUNT, **parts}).status_code == 303
+
+
+def reserve(operator: ConsoleVisitor) -> tuple[str, str]:
+    """Reserve what is due; return the page that shows it and the file for the bank."""
+    reserved = operator.post("/operator/settlements/reserve").location.removeprefix("/console")
+    page = operator.get(reserved).text
+    (address,) = re.findall(r'href="/console(/operator/settlements/waiting\.csv\?reserved=[^"]+)"', page)
+    return page, operator.get(address).text
 
 
 def test_an_account_is_stated_by_an_owner_confirmed_and_settled_by_two_operators(
@@ -38,7 +47,9 @@ def test_an_account_is_stated_by_an_owner_confirmed_and_settled_by_two_operators
     ann.get("/operator/settlements")
     assert ann.post(confirm, digest=digest).status_code == 303
     assert "70,000" in ann.get("/operator/settlements").text
-    file = ann.post("/operator/settlements/reserve").text
+    page, file = reserve(ann)
+    assert "UGX 70,000" in page.partition("Reserved just now")[2].partition("</section>")[0]
+    assert "UGX 70,000" in owner.get("/bank-account").text
     assert "wait for the bank" in ann.get("/operator/settlements").text
     assert ann.get("/operator/settlements/waiting.csv").text == file
     ann.get("/operator/settlements")
@@ -67,7 +78,7 @@ def test_two_operators_record_what_the_bank_has_paid_to_an_account_that_was_chan
     ann.get("/operator/settlements")
     digest = services.bank_accounts.list(operator_context())[0].digest
     ann.post(f"/operator/settlements/{example_client.id}/confirm", digest=digest)
-    completed = ann.post("/operator/settlements/reserve").text.rstrip().removesuffix(",") + ",FT77"
+    completed = reserve(ann)[1].rstrip().removesuffix(",") + ",FT77"
     state(owner, number="666")
 
     def send(**choice: str) -> int:

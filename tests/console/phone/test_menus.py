@@ -89,7 +89,13 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     visitor.post("/menus/shop/edit", text=changed, do="save")
     publish(visitor)
     assert "Publish it" not in visitor.get("/menus/shop/versions/draft").text
-    visitor.post("/menus/shop/rollback", version="1")
+    page = visitor.get("/menus/shop").text
+    assert "/menus/shop/rollback/1" in page
+    page = visitor.get("/menus/shop/rollback/1").text
+    assert re.search(r'class="removed">-\s+en: Farewell<', page)
+    assert visitor.post("/menus/shop/rollback", version="1", reason=" ").status_code == 400
+    visitor.post("/menus/shop/rollback", version="1", reason="Farewell is too cold")
+    assert "Farewell is too cold" in visit("owner").get("/audit").text
     assert [item["published_version"] for item in visitor.get("/menus?format=json").json["items"]] == [1]
     viewer = visit("viewer")
     assert "Publish the draft" not in viewer.get("/menus/shop").text

@@ -274,7 +274,6 @@ def test_only_operators_settle_to_banks(services: Services, client: ExampleClien
         lambda: bank.require_recordable(line, own),
         lambda: bank.cancel(end, own),
         lambda: bank.record_return(end, own),
-        lambda: bank.list(own),
         lambda: services.bank_accounts.list(own),
         lambda: services.bank_accounts.count_waiting(own),
         lambda: services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, number=STANBIC.number), own),

@@ -11,6 +11,7 @@ from tests.support.shop import CODE, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.tables import JsonField
 from ussd_server.database.unit_of_work import release_connection
+from ussd_server.models.clients import AuditEvent
 from ussd_server.models.ussd import MenuVersion
 from ussd_server.services.menus import documents
 from ussd_server.services.menus.messages import CompareVersions, RollBack, SaveDraft
@@ -46,7 +47,11 @@ def test_versions_count_up_stay_as_they_were_and_can_be_put_in_force_again(servi
     services.menus.save_draft(SaveDraft("shop", shop_document(nodes={"bye": _BYE})), shop.call)
     assert services.menus.publish("shop", shop.call).version == 2
     assert services.menus.publish("shop", shop.call).version == 2
-    assert services.menus.roll_back(RollBack("shop", 1), shop.call).in_force
+    with pytest.raises(ServiceError, match="A reason is needed"):
+        services.menus.roll_back(RollBack("shop", 1, " "), shop.call)
+    assert services.menus.roll_back(RollBack("shop", 1, "It asks twice"), shop.call).in_force
+    (event,) = AuditEvent.select().where(AuditEvent.action == "menu.rolled_back")
+    assert event.reason == "It asks twice"
     assert services.menus.get("shop", shop.call).published == shop_document()
     versions = services.menus.versions("shop", shop.call)
     assert [(each.version, each.in_force) for each in versions] == [(2, False), (1, True)]

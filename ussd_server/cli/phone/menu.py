@@ -128,11 +128,12 @@ def publish(file: Path, client: str, code: str | None, yes: bool) -> None:
     show(version, f"Version {version.version} of {version.menu_id} is in force.")
 
 
-@menu.command(example="shop --client acme")
+@menu.command(example="shop --client acme --reason 'The bill asks twice'")
 @click.argument("menu_id", metavar="MENU")
 @client_option
 @click.option("--version", type=click.IntRange(1), help="A published version. Default: the one before.")
-def rollback(menu_id: str, client: str, version: int | None) -> None:
+@click.option("--reason", required=True, help="Why, in at most 200 characters.")
+def rollback(menu_id: str, client: str, version: int | None, reason: str) -> None:
     """Put an earlier version of MENU in force again, for new sessions. The draft stays."""
     context = context_of(client)
     with among_menus(menu_id, context):
@@ -141,7 +142,7 @@ def rollback(menu_id: str, client: str, version: int | None) -> None:
     wanted = version or max((each.version for each in versions if each.version < current), default=None)
     if wanted is None:
         raise click.ClickException(f"{menu_id} has no version before the one in force.")
-    rolled = services().menus.roll_back(RollBack(menu_id, wanted), context)
+    rolled = services().menus.roll_back(RollBack(menu_id, wanted, reason), context)
     show(rolled, f"Version {rolled.version} of {menu_id} is in force.")
 
 

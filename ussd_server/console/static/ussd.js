@@ -98,6 +98,7 @@ function showDiagrams() {
     const buttons = box.closest(".map")?.querySelector(".zoom");
     if (buttons) buttons.hidden = !drawn;
     if (drawn && buttons && zoom !== null) {
+      drawn.classList.add("zoomed");
       drawn.setAttribute("width", drawn.viewBox.baseVal.width * zoom);
       drawn.setAttribute("height", drawn.viewBox.baseVal.height * zoom);
     }

@@ -240,8 +240,10 @@ class BankSettlementService:
         return _view(row)
 
     def list(self, context: RequestContext) -> tuple[SettlementView, ...]:
-        """The newest 1,000 settlements of all clients, or of the client that the operator acts for."""
-        context.require_operator()
+        """The newest 1,000 settlements of all clients, or of the client that calls or for which the operator acts."""
+        if context.caller.client_id is None:
+            context.require_operator()
+        context.require("statements:read")
         rows: Any = (
             Transaction.select(Transaction, Client)
             .join(Client, on=(Client.id == Transaction.client_id), attr="client")

@@ -25,6 +25,7 @@ from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.menus import documents, messages
+from ussd_server.services.operator_names import require_reason
 from ussd_server.services.pages import require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import PayingMenu
@@ -147,15 +148,17 @@ class MenuService:
     def roll_back(self, request: messages.RollBack, context: RequestContext) -> messages.VersionView:
         """Make an earlier version current again; the draft stays.
 
-        Raises NOT_FOUND for an unknown version, INSUFFICIENT_SCOPE as `publish`.
+        Raises NOT_FOUND for an unknown version, INSUFFICIENT_SCOPE as `publish`, INVALID_REQUEST for an empty reason.
         """
         context.require("menus:write")
         menu = find_menu(request.menu_id, context)
         row = _require_version(menu, request.version)
+        if request.reason is not None:
+            require_reason(request.reason)
         self._require_may_pay(row.document, context)
         with unit_of_work():
             Menu.update(published_version=row.version).where(Menu.id == menu.id).execute()
-            _write_audit_event("menu.rolled_back", menu, context, self._clock.now())
+            _write_audit_event("menu.rolled_back", menu, context, self._clock.now(), request.reason)
         return _version_view(request.menu_id, row, row.version)
 
     def list(self, context: RequestContext) -> tuple[messages.MenuSummary, ...]:
@@ -323,8 +326,10 @@ def _require_version(menu: Menu, version: int) -> MenuVersion:
     return require_row(documents.find_version(menu.id, version), "Menu version")
 
 
-def _write_audit_event(action: str, menu: Menu, context: RequestContext, now: datetime) -> None:
-    write_audit_event(action, context, now, client_id=menu.client_id, object_id=menu.id)
+def _write_audit_event(
+    action: str, menu: Menu, context: RequestContext, now: datetime, reason: str | None = None
+) -> None:
+    write_audit_event(action, context, now, client_id=menu.client_id, object_id=menu.id, reason=reason)
 
 
 def _lock(menu_id: str) -> tuple[str, int | None]:

@@ -85,10 +85,11 @@ class CompareVersions:
 
 @dataclass(frozen=True, slots=True)
 class RollBack:
-    """Publish an earlier version again."""
+    """Publish an earlier version again. `reason` has 1 to 200 characters; None where the caller gives none."""
 
     menu_id: str
     version: int
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

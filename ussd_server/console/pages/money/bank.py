@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from flask import Response, render_template, request
+from flask import Response, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
@@ -36,6 +36,9 @@ _SETTLED_COLUMNS = (
     Column("and", "Confirmed", value=lambda each: each.and_, where="files"),
     Column("settlement_id", "Id", "id", where="files"),
 )
+
+
+_OWN_COLUMNS = tuple(each for each in _SETTLED_COLUMNS if each.where != "files" and each.name != "client")
 
 
 @console.page("GET", "/bank-account", needs="statements:read")
@@ -69,12 +72,13 @@ def reserve_settlements(context: RequestContext) -> Any:
         due = services().bank_settlements.propose(proposed, context)
     if not due:
         return done("No client is due anything.", "list_settlements", tone="warn")
-    return send_csv(services().bank_settlements.file(due), "settlements", day or "now")
+    return redirect(url_for("console.list_settlements", reserved=min(str(each.settlement_id) for each in due)), 303)
 
 
 @console.page("GET", "/operator/settlements/waiting.csv", who="operator")
 def download_waiting_settlements(context: RequestContext) -> Response:
-    waiting = services().bank_settlements.waiting(context)
+    """The file for the bank: what waits for it; with `reserved`, that settlement and those reserved after it."""
+    waiting = _waiting(context, request.args.get("reserved", ""))
     return send_csv(services().bank_settlements.file(waiting), "settlements-waiting")
 
 
@@ -107,10 +111,16 @@ def propose_settlements(context: RequestContext) -> Any:
     return done(gettext("%(count)s proposed. Another operator confirms each.", count=len(lines)), "list_proposals")
 
 
+def _waiting(context: RequestContext, first: str) -> list[DueSettlement]:
+    waiting = services().bank_settlements.waiting(context)
+    return [each for each in waiting if str(each.settlement_id) >= first]
+
+
 def _account_page(context: RequestContext, error: ServiceError | None = None) -> str:
     account = services().bank_accounts.show(context)
     form = request.form if error else asdict(account)
-    return render_template("console/bank/account.html", account=account, form=form, error=error)
+    settled = DataTable("Settlements, newest first", _OWN_COLUMNS, services().bank_settlements.list(context))
+    return render_template("console/bank/account.html", account=account, form=form, error=error, settled=settled)
 
 
 def _settlements_page(context: RequestContext, error: ServiceError | None = None) -> Response:
@@ -128,8 +138,17 @@ def _settlements_page(context: RequestContext, error: ServiceError | None = None
         empty_text="Settlements appear here when they are reserved.",
     )
     waiting = [each for each in services().bank_accounts.list(context) if each.bank and not each.confirmed_at]
+    first_reserved = request.args.get("reserved")
     waits = any(each.status == "created" for each in table.rows)
     page = show_table(
-        "console/bank/settlements.html", table, due=due, day=day, waiting=waiting, waits=waits, error=error
+        "console/bank/settlements.html",
+        table,
+        due=due,
+        reserved=_waiting(context, first_reserved) if first_reserved else (),
+        first_reserved=first_reserved,
+        day=day,
+        waiting=waiting,
+        waits=waits,
+        error=error,
     )
     return forms.refused(page, error) if error else page

@@ -200,7 +200,7 @@ def publish_menu_again(context: RequestContext, menu_id: str) -> Any:
 @console.page("POST", "/menus/<menu_id>/rollback", needs="menus:write")
 def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
     version = _number(request.form.get("version", ""))
-    services().menus.roll_back(messages.RollBack(menu_id, version), context)
+    services().menus.roll_back(messages.RollBack(menu_id, version, request.form.get("reason", "")), context)
     return done(
         gettext("Version %(version)s is in force again. The draft stays as it is.", version=version),
         "show_menu",
@@ -219,13 +219,28 @@ def show_menu_version(context: RequestContext, menu_id: str, version: str) -> st
     """What a version changed, or the draft against the version in force, and its text."""
     menu = services().menus.get(menu_id, context)
     new = None if version == "draft" else _number(version)
-    old = menu.published_version if new is None else new - 1
+    return _version_page(menu, menu.published_version if new is None else new - 1, new, context)
+
+
+@console.page("GET", "/menus/<menu_id>/rollback/<version>", needs="menus:write")
+def show_rollback(context: RequestContext, menu_id: str, version: str) -> str:
+    """What a rollback to a version changes, and the form that does it."""
+    menu = services().menus.get(menu_id, context)
+    return _version_page(menu, menu.published_version, _number(version), context, rolls_back=True)
+
+
+def _version_page(
+    menu: messages.MenuView, old: int | None, new: int | None, context: RequestContext, *, rolls_back: bool = False
+) -> str:
+    """A version, or the draft for None, and how it differs from `old`."""
+    menu_id = menu.menu_id
     may_publish = new is None and menu.draft != menu.published and context.may("menus:write")
     return render_template(
         "console/menus/version.html",
         menu=menu,
         version=new,
         old=old,
+        rolls_back=rolls_back,
         report=services().menus.check(messages.CheckMenu(menu_id), context) if may_publish else None,
         difference=services().menus.difference(messages.CompareVersions(menu_id, old, new), context) if old else (),
         text=services().menus.text(messages.NameVersion(menu_id, new), context),
