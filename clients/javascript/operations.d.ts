@@ -692,6 +692,8 @@ export interface RetryPayoutBody {
 export interface RollBackBody {
   /** A published version, counted from 1. */
   version: number;
+  /** Why, for the audit trail. */
+  reason?: string;
 }
 export interface RotateSecretBody {
   /** How long the old secret stays valid beside the new one, in seconds. Default: one day. */

@@ -586,6 +586,7 @@ class RetryPayoutBody(TypedDict):
 
 class RollBackBody(TypedDict):
     version: int
+    reason: NotRequired[str]
 
 
 class RotateSecretBody(TypedDict):
