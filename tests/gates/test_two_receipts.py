@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.money import operator
 from ussd_server.context import operator_context
 from ussd_server.models.movements import Movement
 from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS
 from ussd_server.services.movements.messages import EndMovement, ListMovements
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ListTransactions
@@ -45,6 +47,33 @@ def test_a_notice_under_the_second_receipt_of_a_collection_is_not_booked(
     assert [each.transaction_id for each in listed] == [ours.transaction_id]
     assert ours.transaction_id in [hit.id for hit in world.services.search.find(Search(written), operator()).items]
     assert reconcile(world.services, [ours.line(written, "")]).statement.difference_count == 0
+
+
+@pytest.fixture
+def gives_two_receipts() -> Iterator[None]:
+    """The sandbox as a provider whose payments may have a second receipt."""
+    WITH_TWO_RECEIPTS.add("sandbox")
+    yield
+    WITH_TWO_RECEIPTS.discard("sandbox")
+
+
+@pytest.mark.usefixtures("gives_two_receipts")
+def test_a_payers_payment_under_the_only_receipt_that_is_known_is_given_back(world: World, ours: Enquired) -> None:
+    paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
+    ours.report()
+    assert (seen(world, paid.transaction_id).status, main_of(world.client.id)) == ("reversed", 2 * CENTS)
+    assert check_everything() == []
+
+
+@pytest.mark.usefixtures("gives_two_receipts")
+def test_a_payers_payment_under_another_receipt_than_the_one_that_is_known_is_reviewed(
+    world: World, ours: Enquired
+) -> None:
+    paid = world.till.pay("SCH1042", SHILLINGS, IN_MESSAGE, number=HASHED)
+    ours.report()
+    assert main_of(world.client.id) == 2 * CENTS
+    (review,) = world.services.reviews.list(operator())
+    assert str(paid.transaction_id) in str(review.reason)
 
 
 @pytest.mark.parametrize("written", WRITTEN)

@@ -152,7 +152,8 @@ def use_for(row: Transaction, way: WayIn, now: datetime) -> UseResult:
         lock_amount(account, direction, row.amount_cents)
         # Once contested, a payment stays so until operators decide, whatever happens to the other payment.
         other = find_row(Transaction, row.contested_id) if row.contested_id else payers_payment_like(row, now)
-        if other is not None or not receipts:
+        is_proven = other is not None and any(money_of(account, direction, each).used_by for each in receipts)
+        if not receipts or (other is not None and not is_proven):
             return _decide(row, other, way, is_proven=False)
     if len(receipts) == 1 and insert_receipt(account, direction, receipts[0], row.id):
         return _COUNTS
