@@ -312,6 +312,13 @@ def test_a_retry_opens_a_round_of_the_rows_that_failed(
     assert (unknown.status_code, unknown.json["error"]) == (404, "NOT_FOUND")
 
 
+def test_a_retry_may_name_every_row_of_the_largest_payout(maker: Program) -> None:
+    draft = maker.post("/api/payouts", body({"phone_number": "+256770000000", "amount": 500, "reference": "a"})).json
+    rows = [f"{row:064}" for row in range(5000)]
+    refused = maker.post(f"/api/payouts/{draft['data']['payout_id']}/retry", {"rows": rows})
+    assert (refused.status_code, refused.json["error"]) == (400, "INVALID_REQUEST"), refused.json["message"][:200]
+
+
 def test_one_large_body_of_a_client_is_read_at_a_time(maker: Program, services: Services) -> None:
     rows = [{"phone_number": "+256770000000", "amount": 500, "reference": f"r{row}"} for row in range(1500)]
     with services.large_bodies.permit(maker.client_id):
