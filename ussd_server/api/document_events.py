@@ -61,7 +61,7 @@ def webhooks(refer: Callable[[Any], _Json], examples: Mapping[str, Any]) -> _Jso
 
 def event_data(refer: Callable[[Any], _Json]) -> _Json:
     """Return the schema of the `data` of an event of any type."""
-    return {"anyOf": [refer(view) for view in _DATA.values()]}
+    return {"anyOf": [refer(view) for view in dict.fromkeys(_DATA.values())]}
 
 
 def data_of(event_type: str) -> type:
