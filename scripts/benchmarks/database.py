@@ -21,7 +21,8 @@ FIRST_US, STEP_US = 1_767_225_600_000_000, 1_000_000
 """When the movements begin, in microseconds since 1970, and the time between two."""
 
 _CLIENT = """INSERT INTO clients (id, name, is_active, created_at, updated_at, requires_second_factor, counts_readers)
-SELECT '{client}', 'Bench', true, '{at}', '{at}', false, true WHERE NOT EXISTS (SELECT 1 FROM clients WHERE id = '{client}')"""
+SELECT '{client}', 'Bench', true, '{at}', '{at}', false, true
+WHERE NOT EXISTS (SELECT 1 FROM clients WHERE id = '{client}')"""
 # Written without the triggers, which would take hours for so many rows.
 _TRANSACTIONS = """INSERT INTO transactions (id, client_id, type, status, failure_code, phone_number, amount_cents,
     fee_cents, currency, account, provider, reference, request_digest, late, created_at, updated_at, completed_at,
