@@ -53,7 +53,6 @@ _REFUSED = {
     "reconcile layouts remove": "not found",
     "reconcile review conclude": "not found",
     "reconcile review end": "not found",
-    "reconcile review hold": "not found",
     "reconcile undo": "not found",
     "users remove-factor": "no second factor",
     "webhooks trigger": "no connection",

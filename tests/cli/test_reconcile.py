@@ -216,13 +216,18 @@ def test_a_layout_is_shown_kept_used_and_removed_at_the_command_line(run: Run, t
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_money_of_each_direction_can_be_held(run: Run) -> None:
+def test_money_of_each_direction_is_held(run: Run) -> None:
     file = Path(__file__).parents[1] / "services" / "reconciliation" / "files" / "mtn_signed.csv"
     imported = run("reconcile", "mtn", file, "--yes", "--json")
     assert [each["theirs"] for each in json.loads(imported.output)["differences"]] == [5000, 30000, 4000, -90000]
-    listed = json.loads(run("reconcile", "review", "list", "--json").output)["items"]
-    held = {each["line"]: run("reconcile", "review", "hold", each["difference_id"]).exit_code for each in listed}
-    assert held == {2: 0, 3: 0, 4: 0, 5: 0}
+    assert json.loads(run("reconcile", "review", "list", "--json").output)["items"] == []
+    held = json.loads(run("movements", "list", "--held", "--json").output)["items"]
+    assert [(each["direction"], each["amount"], each["line"]["line"]) for each in held] == [
+        ("out", 90000, 5),
+        ("in", 4000, 4),
+        ("in", 30000, 3),
+        ("in", 5000, 2),
+    ]
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

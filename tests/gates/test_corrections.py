@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.gates.two_records import PAYER, RECEIPT, held, main_of, seen
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
-from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
+from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.money import balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
@@ -28,7 +28,6 @@ from ussd_server.services.movements.messages import (
     CorrectMovement,
     EndMovement,
     FillShortfall,
-    HoldDifference,
     MovementView,
 )
 from ussd_server.services.processing.messages import EndReview
@@ -64,11 +63,9 @@ def refusal(world: World, movement: MovementView, **more: Any) -> str:
 
 
 def line_held(world: World, *lines: list[str]) -> MovementView:
-    """What moved by the last difference of a statement, held."""
-    services = world.services
-    reconcile(services, list(lines))
-    difference = open_reviews(services)[-1]
-    return services.movement_uses.hold(HoldDifference(difference.difference_id, BY), operator())
+    """What the last line of a statement moved, held."""
+    reconcile(world.services, list(lines))
+    return held(world)[0]
 
 
 @pytest.fixture

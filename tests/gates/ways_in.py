@@ -30,7 +30,7 @@ from ussd_server.services.bank.messages import (
 )
 from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.incoming.messages import NotifiedPayment, PutPaymentCode, SetPrefix
-from ussd_server.services.movements.messages import AssignMovement, HoldDifference, ListMovements, SameMovement
+from ussd_server.services.movements.messages import AssignMovement, ListMovements, SameMovement
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.providers.providers import Providers
@@ -196,11 +196,10 @@ class Assigned(Way):
     def report(self) -> None:
         services = self.world.services
         reconcile(services, [self.line(self.receipt, "")])
-        for each in open_reviews(services):
-            if each.provider_id == self.receipt.strip():
+        for each in services.movements.list(ListMovements(is_held=True), operator()).items:
+            if self.receipt.strip() in each.receipts:
                 with suppress(ServiceError):
-                    held = services.movement_uses.hold(HoldDifference(each.difference_id, BY), operator())
-                    services.movement_uses.assign(AssignMovement(held.movement_id, "SCH1042", BY, SECOND), operator())
+                    services.movement_uses.assign(AssignMovement(each.movement_id, "SCH1042", BY, SECOND), operator())
 
 
 class Same(Enquired):

@@ -136,15 +136,12 @@ def close_day(m: School, day: int) -> None:
         m.ann.send(f"{imported}/cover", covers_from=covered, covers_to=covered, reason="The portal's file of the day")
         m.bob.confirm()
         for each in m.ann.rows(imported):
-            difference = f"/operator/differences/{each['difference_id']}"
-            if each["verdict"] == "Not ours":
-                m.ann.send(f"{difference}/hold")
-            else:
-                m.ann.send(f"{difference}/end", reason="Given back in the portal of MTN")
+            if each["review"] == "open":
+                m.ann.send(f"/operator/differences/{each['difference_id']}/end", reason="Asked MTN")
     shown = m.ann.open(page)
     if "Propose to close it" in shown:
         m.ann.send(f"{page}/propose", reason="It came later")
-        assert "Dated around midnight" in shown or "Late change" in shown
+        assert "Dated around midnight" in shown or "Late change" in shown or "Held" in shown
         m.bob.confirm()
     else:
         sums = re.search(r'name="shown" value="([^"]*)"', shown)

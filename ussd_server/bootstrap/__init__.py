@@ -153,7 +153,7 @@ class Services:
         self.movements = MovementService(runtime)
         self.corrections = CorrectionService(runtime, creator)
         self.releases = ReleaseService(runtime, self.differences)
-        self.movement_uses = MovementUseService(runtime, incoming, self.differences)
+        self.movement_uses = MovementUseService(runtime, incoming)
         self.recovery = RecoveryService(runtime, creator, self.provider_statements)
 
         # What phones show.

@@ -60,7 +60,7 @@ _TONES = {
     },
     "warn": {
         "ambiguous", "degraded", "different", "disabled", "expired", "low", "needs_review", "partial", "reversed",
-        "review", "switched_off", "held", "late", "possible double", "completed with failures",
+        "review", "switched_off", "held", "late", "possible double", "completed with failures", "moved",
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from peewee import JOIN, IntegerField, TextField, fn
+from peewee import JOIN, SQL, IntegerField, TextField, fn
 
 from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, Table, fixed
 
@@ -19,11 +19,11 @@ class Movement(Table):
     A payment of ours that succeeded is its own movement and has no row here, unless its money was told before.
     `account` is the provider's name, or `bank`. `at` is when it moved, as it was told. `receipt` is the one under which
     it was told first, None for none. `code` is what a payer typed. `told` has each way that told of it, with the moment
-    of the first time. `other_amount_cents` is another amount that it was told with. `held_because` says why it has no
-    use; `waits_for` is the payment of ours that decides about it once it is final, and `beside` are the transactions
-    and movements that may be the same money. `difference_id` is the line of the statement that it was made from.
-    `same_as` is the movement that it proved to be; it counts nowhere then. The database writes `use_kind` and
-    `transaction_id` from the last row of `MovementUse`; both are None while it is held.
+    of the first time; none where the import of its statement was undone. `other_amount_cents` is another amount that it
+    was told with. `held_because` says why it has no use; `waits_for` is the payment of ours that decides about it once
+    it is final, and `beside` are the transactions and movements that may be the same money. `same_as` is the movement
+    that it proved to be; it counts nowhere then. The database writes `use_kind` and `transaction_id` from the last row
+    of `MovementUse`; both are None while it is held.
     """
 
     id = fixed(IdField(primary_key=True))
@@ -40,7 +40,6 @@ class Movement(Table):
     held_because = TextField(null=True)
     waits_for = IdField(null=True)
     beside = JsonField()
-    difference_id = IdField(null=True)
     same_as = IdField(null=True)
     use_kind = TextField(null=True)
     transaction_id = IdField(null=True)
@@ -101,6 +100,11 @@ def users_of_receipts(receipts: Collection[str], accounts: Collection[str]) -> A
     )
 
 
+def counts() -> Any:
+    """The condition on `Movement` that something tells of it, and that it is not the same as another one."""
+    return Movement.same_as.is_null() & (Movement.told != SQL("'[]'"))
+
+
 def is_held() -> Any:
     """The condition on `Movement` that it has no use."""
-    return Movement.use_kind.is_null() & Movement.same_as.is_null()
+    return Movement.use_kind.is_null() & counts()

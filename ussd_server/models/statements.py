@@ -45,7 +45,9 @@ class StatementDifference(Table):
     """A difference, once however many statements have it, and its review.
 
     `key` is the digest by which two statements have the same difference. `statement_id` and `line` are of the first
-    statement. `ours` and `theirs` are statuses or signed cents. An open review has no `ended_at`.
+    statement. `ours` and `theirs` are statuses or signed cents. `moved_cents` is what the line moved, 0 for nothing;
+    where that belongs to nothing, `movement_id` is the movement, and there is no review. An open review has no
+    `ended_at`.
     """
 
     id = IdField(primary_key=True)
@@ -57,6 +59,8 @@ class StatementDifference(Table):
     provider_id = TextField(null=True)
     reference = TextField(null=True)
     transaction_id = IdField(null=True)
+    movement_id = IdField(null=True)
+    moved_cents = CentsField()
     ours = JsonField(null=True)
     theirs = JsonField(null=True)
     dated = TextField(null=True)
@@ -207,8 +211,8 @@ def insert_differences(rows: Sequence[dict[str, Any]]) -> None:
 
 
 _COLUMNS = (
-    "id", "key", "provider", "statement_id", "line", "verdict", "provider_id", "reference", "transaction_id", "ours",
-    "theirs", "dated", "party", "opened_at",
+    "id", "key", "provider", "statement_id", "line", "verdict", "provider_id", "reference", "transaction_id",
+    "moved_cents", "ours", "theirs", "dated", "party", "opened_at",
 )  # fmt: skip
 _TAKE_OVER = """UPDATE statement_differences AS known SET statement_id = found.statement_id, line = found.line
     FROM {found} WHERE known.key = found.key AND known.statement_id <> found.statement_id

@@ -84,21 +84,17 @@ def test_a_held_payment_is_assigned_by_two_operators(
     assert person.get("/operator/movements").status_code == 404
 
 
-def test_a_credit_of_a_statement_is_held_with_one_click_and_marked_for_return(
+def test_the_page_of_a_line_that_moved_money_leads_to_the_movement_which_is_marked_for_return(
     operator: Operators, services: Services, prefix: str
 ) -> None:
     ann, bob = operator("ann"), operator("bob")
-    difference = not_ours(services).difference_id
-    page = ann.get(f"/operator/differences/{difference}").text
-    assert "Hold the payment" in page
-    assert "What happened to it" not in page
-    assert "It is this movement" not in page
-    Till(services).pay("SCHI", 7000, "S1", provider="mtn")
-    assert "It is this movement" in ann.get(f"/operator/differences/{difference}").text
-    assert ann.post(f"/operator/differences/{difference}/hold").status_code == 303
-    (held,) = services.movements.list(ListMovements(is_held=True), operator_of()).items
-    assert f"/operator/movements/{held.movement_id}" in ann.get(f"/operator/differences/{difference}").text
-    ann.get(f"/operator/movements/{held.movement_id}")
+    held = not_ours(services)
+    assert held.line is not None
+    assert held.line.file_name in ann.get(f"/operator/movements/{held.movement_id}").text
+    page = ann.get(f"/operator/differences/{held.line.difference_id}").text
+    assert f"/operator/movements/{held.movement_id}" in page
+    assert "End the review" not in page
+    assert ann.post(f"/operator/differences/{held.line.difference_id}/end", reason="Known").status_code == 400
     assert ann.post(f"/operator/movements/{held.movement_id}/return", reason="").status_code == 400
     assert ann.post(f"/operator/movements/{held.movement_id}/return", reason="A mistake").status_code == 303
     path, digest = confirmation(bob.get("/operator/proposals").text)
@@ -106,12 +102,9 @@ def test_a_credit_of_a_statement_is_held_with_one_click_and_marked_for_return(
     assert "returned" in ann.get(f"/operator/movements/{held.movement_id}").text
 
 
-def test_money_that_left_by_a_statement_is_held_with_one_click(operator: Operators, services: Services) -> None:
-    ann, difference = operator("ann"), not_ours(services, "-7,000.00").difference_id
-    assert "Hold the payment" in ann.get(f"/operator/differences/{difference}").text
-    assert ann.post(f"/operator/differences/{difference}/hold").status_code == 303
-    (held,) = services.movements.list(ListMovements(is_held=True), operator_of()).items
-    assert 'name="code"' not in ann.get(f"/operator/movements/{held.movement_id}").text
+def test_money_that_left_by_a_statement_is_assigned_to_no_code(operator: Operators, services: Services) -> None:
+    held = not_ours(services, "-7,000.00")
+    assert 'name="code"' not in operator("ann").get(f"/operator/movements/{held.movement_id}").text
 
 
 def test_an_account_is_corrected_by_two_operators_and_the_correction_taken_back(

@@ -26,12 +26,11 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.movements.messages import (
     AssignMovement,
     EndMovement,
-    HoldDifference,
     ListMovements,
     MovementView,
+    SameMovement,
 )
 from ussd_server.services.operators.messages import CreateOperator
-from ussd_server.services.reconciliation.messages import DifferenceView
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
 
@@ -50,11 +49,11 @@ def return_(services: Services, payment: MovementView) -> MovementView:
     )
 
 
-def not_ours(services: Services, amount: str = "7,000.00") -> DifferenceView:
-    """A difference of MTN's statement: money from a payer that no notice reported."""
-    line = ["S1", "", "2026-11-20 08:15:00", "Successful", "Payment", "FRI:256772123456/MSISDN", "FRI:41000001/MM"]
+def not_ours(services: Services, amount: str = "7,000.00", dated: str = "2026-11-20 08:15:00") -> MovementView:
+    """What a line of MTN's statement moved: money from a payer that no notice reported."""
+    line = ["S1", "", dated, "Successful", "Payment", "FRI:256772123456/MSISDN", "FRI:41000001/MM"]
     reconcile(services, [[*line, amount, "UGX", "0", "1,000,000"]], "mtn")
-    return open_reviews(services)[0]
+    return held(services)[0]
 
 
 def test_codes_with_one_other_letter_are_suggested_those_that_take_the_amount_first(
@@ -155,46 +154,46 @@ def test_a_client_sees_the_held_payments_whose_code_is_like_its_own(
     assert services.movements.list_alike(operator_context(ExampleClient(services, "tea").id)) == ()
 
 
-def test_a_credit_of_a_statement_that_is_not_ours_becomes_a_held_payment_once(
+def test_what_a_line_moved_and_belongs_to_nothing_is_held_at_once_whatever_file_has_it(
     services: Services, school: ExampleClient
 ) -> None:
-    difference = not_ours(services)
-    payment = services.movement_uses.hold(HoldDifference(difference.difference_id, BY), operator())
+    payment = not_ours(services)
     assert (payment.use, payment.amount_cents, payment.phone_number) == (None, 7000_00, PAYER)
     assert (payment.provider, payment.receipts, payment.code) == ("mtn", ("S1",), None)
-    assert services.differences.show(difference.difference_id, operator()).ended_by == BY
-    with pytest.raises(ServiceError, match="has ended"):
-        services.movement_uses.hold(HoldDifference(difference.difference_id, BY), operator())
-    assert held(services) == (services.movements.find("mtn", "S1", operator()),)
-    assert services.movements.find("mtn", "S2", operator()) is None
+    assert payment.at is not None
+    assert (payment.at.hour, payment.line and payment.line.line) == (5, 4)
+    assert open_reviews(services) == ()
+    not_ours(services)
+    assert held(services) == (payment,)
     assert assign(services, payment, "SCH1042").use is not None
     assert balances(school.id)["main"] == (7000_00, 0)
     assert check_everything() == []
 
 
 def test_a_later_notice_books_what_was_held_from_a_statement(
-    services: Services, school: ExampleClient, till: Till
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
 ) -> None:
-    services.movement_uses.hold(HoldDifference(not_ours(services).difference_id), operator())
+    not_ours(services, dated=kampala(clock.now()))
     assert till.pay("SCH1042", 7000, "S1", provider="mtn").status == "booked"
     assert held(services) == ()
     assert balances(school.id)["main"] == (7000_00, 0)
 
 
-def test_a_difference_stays_open_where_the_till_reported_another_amount(
+def test_what_a_line_moved_counts_where_the_till_reported_another_amount(
     services: Services, school: ExampleClient, till: Till
 ) -> None:
     till.pay("unknown", 5000, "S1", provider="mtn")
-    difference = not_ours(services)
-    with pytest.raises(ServiceError, match="reported UGX 5,000 under this receipt, and the statement has UGX 7,000"):
-        services.movement_uses.hold(HoldDifference(difference.difference_id, BY), operator())
-    assert services.differences.show(difference.difference_id, operator()).ended_by is None
-    assert [each.amount_cents for each in held(services)] == [5000_00]
+    moved, told = not_ours(services), held(services)[-1]
+    assert (moved.amount_cents, told.amount_cents, told.other_amount_cents) == (7000_00, 5000_00, 7000_00)
+    assert told.held_because == "It was told with two amounts"
+    same = SameMovement(told.movement_id, BY, SECOND, moved.movement_id)
+    assert services.movement_uses.take_as_same(same, operator()).same_as == moved.movement_id
+    (one,) = held(services)
+    assert (one.amount_cents, one.receipts) == (7000_00, ("S1",))
 
 
 def test_money_that_left_is_held_and_has_no_payment_code(services: Services, school: ExampleClient) -> None:
-    difference = not_ours(services, "-7,000.00")
-    movement = services.movement_uses.hold(HoldDifference(difference.difference_id), operator())
+    movement = not_ours(services, "-7,000.00")
     assert (movement.direction, movement.amount_cents) == ("out", 7000_00)
     with pytest.raises(ServiceError, match="Only money that came in"):
         assign(services, movement, "SCH1042")

@@ -9,7 +9,7 @@ import pytest
 from peewee import DatabaseError
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.days import close, end_reviews, store, three_days
+from tests.services.reconciliation.days import SECOND, close, end_reviews, store, three_days
 from tests.services.reconciliation.statement_files import with_balances
 from tests.support.books import check_everything
 from tests.support.example_client import OPERATOR
@@ -29,11 +29,13 @@ from ussd_server.services.reconciliation.days.proofs import OTHER_BOOKS, OTHER_P
 
 @pytest.fixture
 def closed(services: Services, clock: MovableClock, day: date) -> date:
-    """A day that was closed with a difference."""
+    """A day that was closed with a difference, and with a held movement."""
     rows = three_days(services, clock)
-    store(services, with_balances([*rows[:2], ["F-1", "unknown", *rows[2][2:]], *rows[2:]]))
+    failed, moved = rows[2].copy(), ["F-2", "another", *rows[2][2:]]
+    failed[:4] = ["F-1", "unknown", failed[2], "Failed"]
+    store(services, with_balances([*rows[:2], failed, moved, *rows[2:]]))
     end_reviews(services)
-    close(services, day)
+    close(services, day, SECOND)
     return day
 
 

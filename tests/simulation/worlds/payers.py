@@ -20,11 +20,9 @@ from ussd_server.services.incoming.messages import CheckPayment, NotifyPayment, 
 from ussd_server.services.movements.messages import (
     AssignMovement,
     EndMovement,
-    HoldDifference,
     ListMovements,
     MovementView,
 )
-from ussd_server.services.reconciliation.messages import ListDifferences
 
 _TILL = RequestContext(Caller(CallerKind.NOBODY))
 _OPERATORS = ("Ann", "Ben")
@@ -98,20 +96,9 @@ class Payers:
             if decision := self._decision(payment):
                 decision(services)
 
-    def hold_unreported(self, services: Services, statement_id: str) -> None:
-        """The operators hold the payments of payers that only a statement shows."""
-        context, cursor = operator_context(), None
-        while True:
-            page = services.differences.list(ListDifferences(statement_id, cursor=cursor, limit=_PAGE), context)
-            for each in page.items:
-                if each.provider_id in self._meant and each.ended_at is None and each.transaction_id is None:
-                    services.movement_uses.hold(HoldDifference(each.difference_id, _OPERATORS[0]), context)
-            if (cursor := page.next_cursor) is None:
-                return
-
     def _decision(self, payment: MovementView) -> Callable[[Services], Answer] | None:
         """What the operators do with a held payment, always the same; None: they leave it."""
-        (receipt,) = payment.receipts
+        receipt = payment.receipts[0] if payment.receipts else ""
         if receipt not in self._meant:
             # A client has asked for it; its collection decides.
             return None

@@ -243,10 +243,9 @@ class World:
                 self.note("check", violation=str(violation))
 
     def _compare(self, services: Services) -> None:
-        """The operators compare the provider's statement, and hold what payers paid and no till reported."""
+        """The operators compare the provider's statement, and say what it moved and no till reported."""
         self._compare_parts(services)
         if (found := self._reconcile(services)) is not None:
-            self.payers.hold_unreported(services, found.statement.statement_id)
             self.payers.decide_all(services)
             self._close_days(services, found.statement.statement_id)
 
@@ -263,8 +262,7 @@ class World:
         if self._dates_ahead(services) != 0:
             return
         for part in parts_of(rng.choice(FORMS), lines, rng):
-            found = self._imported(services, 0.0, part)
-            self.payers.hold_unreported(services, found.statement.statement_id)
+            self._imported(services, 0.0, part)
             self.days.work_off(services)
 
     def _dates_ahead(self, services: Services) -> float:

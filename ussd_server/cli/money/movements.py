@@ -65,6 +65,8 @@ def show_(movement_id: str) -> None:
     told = services().movements.show(movement_id, operator_context())
     lines = [_line(told.movement)]
     lines += [f"{iso_milliseconds(each.at)}  told by {each.way}" for each in told.movement.told]
+    if (place := told.movement.line) is not None:
+        lines.append(f"line {place.line} of {place.file_name}, statement {place.statement_id}")
     lines += [f"{iso_milliseconds(each.at)}  {_sentence_of_use(each)}" for each in told.history]
     show(told, "\n".join(lines))
 

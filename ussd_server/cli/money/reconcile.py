@@ -20,7 +20,6 @@ from ussd_server.cli.money.layouts import RefusedFileError, layout, layouts, rea
 from ussd_server.cli.names import Days, KnownName, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.services.movements.messages import HoldDifference
 from ussd_server.services.reconciliation import messages
 from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.status import ServiceError
@@ -187,16 +186,6 @@ def end(difference_id: str, reason: str, by: str) -> None:
     show(_plain_difference(ended), _sentence_of_review(ended))
 
 
-@review.command(example=EXAMPLE_ID)
-@click.argument("difference_id", metavar="ID")
-@click.option("--by", default="operator", help="Your name.")
-def hold(difference_id: str, by: str) -> None:
-    """Hold a credit of a statement that is not ours, until two operators assign it or mark it for return."""
-    movement = services().movement_uses.hold(HoldDifference(difference_id, by), operator_context())
-    state = movement.use.kind if movement.use else "held"
-    show(movement, f"Movement {movement.movement_id} is {state}.")
-
-
 @review.command(example=f"{EXAMPLE_ID} --reason 'Line 12' --by Ann --and Ben")
 @click.argument("difference_id", metavar="ID")
 @click.option("--reason", required=True, help="How you know; the client reads it.")
@@ -308,4 +297,5 @@ def _sentence(each: messages.ComparedLine | messages.DifferenceView) -> str:
 
 def _sentence_of_review(difference: messages.DifferenceView) -> str:
     ending = f"  ended by {difference.ended_by}: {difference.reason}" if difference.ended_at else ""
+    ending += f"  movement {difference.movement_id}" if difference.movement_id else ""
     return f"{difference.difference_id}  {difference.file_name}  {_sentence(difference)}{ending}"

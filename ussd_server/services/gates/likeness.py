@@ -85,6 +85,8 @@ def payers_payment_like(row: Transaction, now: datetime) -> Transaction | None:
 
 def named_by(movement: Movement) -> Transaction | None:
     """Our payment that its provider named with the receipt of a movement which it does not use; None without."""
+    if movement.receipt is None:
+        return None
     payment: Transaction | None = (
         Transaction.select()
         .where(

@@ -94,7 +94,7 @@ _COUNTS = UseResult(UseOutcome.COUNTS)
 class Told:
     """What a way tells of money that moved, other than of a payment of ours.
 
-    `at` is when it moved, None where the way does not say. `receipt` is as it was written.
+    `at` is when it moved, None where the way does not say. `receipt` is as it was written, empty for none.
     """
 
     way: WayIn
@@ -109,19 +109,21 @@ class Told:
 def find_or_make(told: Told, now: datetime, **columns: Any) -> Money:
     """Find the money that a way tells of, by its receipt, or make its movement, with these columns.
 
-    Call inside a unit of work, before anything of the money is locked.
+    What only an undone import told gives way where it has another amount. Call inside a unit of work, before anything
+    of the money is locked.
     """
     lock_amount(told.account, told.direction, told.amount_cents)
-    receipt = lock_receipt(told.account, told.direction, told.receipt)
-    money = money_of_receipt(receipt)
-    if money is NOBODY:
+    receipt = lock_receipt(told.account, told.direction, told.receipt) if told.receipt else None
+    money = money_of_receipt(receipt) if receipt else NOBODY
+    is_untold = money.movement is not None and not money.movement.told
+    if money is NOBODY or (is_untold and money.movement.amount_cents != told.amount_cents):  # type: ignore[union-attr]
         movement = Movement.create(
             id=new_id(now),
             account=told.account,
             direction=told.direction,
             amount_cents=told.amount_cents,
             at=told.at,
-            receipt=told.receipt,
+            receipt=told.receipt or None,
             phone_number=told.phone_number,
             told=[],
             beside=[],
@@ -129,7 +131,10 @@ def find_or_make(told: Told, now: datetime, **columns: Any) -> Money:
             updated_at=now,
             **columns,
         )
-        give_receipt(receipt, movement_id=movement.id)
+        if money.movement is not None:
+            merge(money.movement, movement, now)
+        elif receipt is not None:
+            give_receipt(receipt, movement_id=movement.id)
         money = Money(None, movement, is_new=True)
     if money.movement is not None:
         note_told(money.movement, told.way, now)

@@ -80,8 +80,18 @@ def types_of(direction: str) -> list[TransactionType]:
 
 def lock_amount(account: str, direction: str, amount_cents: int) -> None:
     """Keep other money of one amount from being told at the same moment: without a receipt it may be the same."""
+    advisory_lock(_number_of(account, direction, amount_cents))
+
+
+def lock_amounts(amounts: Iterable[tuple[str, str, int]]) -> None:
+    """Lock several amounts in one order: account, direction and cents of each."""
+    for number in sorted({_number_of(*each) for each in amounts}):
+        advisory_lock(number)
+
+
+def _number_of(account: str, direction: str, amount_cents: int) -> int:
     digest = blake2b(f"{account} {direction} {amount_cents}".encode(), digest_size=4).digest()
-    advisory_lock(_LOCK + int.from_bytes(digest, "big"))
+    return _LOCK + int.from_bytes(digest, "big")
 
 
 def lock_receipts(account: str, direction: str, written: Iterable[str]) -> None:
@@ -105,6 +115,13 @@ def insert_receipt(account: str, direction: str, written: str, transaction_id: s
     return _INSERT.run(
         account=account, direction=direction, receipt=receipt, written=written, transaction_id=transaction_id
     )
+
+
+def lock_movement(unlocked: Movement) -> Movement:
+    """A movement, locked after its receipt until the unit of work ends."""
+    if unlocked.receipt is not None:
+        lock_receipt(unlocked.account, unlocked.direction, unlocked.receipt)
+    return lock_row(Movement, unlocked.id)
 
 
 def give_receipt(receipt: MovementReceipt, **owner: str) -> None:

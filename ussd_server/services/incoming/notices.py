@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from ussd_server.context import RequestContext, automatic_context
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
-from ussd_server.models.incoming import PaymentCode
 from ussd_server.models.movements import IN, Movement
-from ussd_server.models.statements import ClosedDay
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import is_signed
-from ussd_server.services.gates.given_back import RELEASED
-from ussd_server.services.gates.likeness import named_by, payments_like
+from ussd_server.services.gates.held import ONLY_IN_STATEMENT, hold, is_told_by
 from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.gates.movements import Told, find_or_make
+from ussd_server.services.gates.receipts import lock_amount, lock_movement
 from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.messages import (
     CheckPayment,
@@ -31,15 +29,13 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
+from ussd_server.services.transactions.messages import Source
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day, written_amount
 
-_MOST_AHEAD = timedelta(minutes=5)
 _DECIDED_AT_ONCE = 100
 _TWO_AMOUNTS = "the provider reported its receipt again with {}"
 _CAME = "it came, although operators had said that it never moved"
-_BOTH_AMOUNTS = "It was told with two amounts"
 
 
 class NoticeService:
@@ -120,7 +116,7 @@ class NoticeService:
             return 0
         is_final = Transaction.completed_at.is_null(False)
         waiting = (
-            Movement.select(Movement.account, Movement.direction, Movement.amount_cents, Movement.receipt)
+            Movement.select()
             .join(Transaction, on=(Transaction.id == Movement.waits_for))
             .where(Movement.waits_for.is_null(False), is_final)
             .limit(_DECIDED_AT_ONCE)
@@ -130,12 +126,12 @@ class NoticeService:
             self._decide_waiting(each)
         return len(movements)
 
-    def _decide_waiting(self, each: Movement) -> None:
+    def _decide_waiting(self, unlocked: Movement) -> None:
         now, context = self._clock.now(), automatic_context()
         with unit_of_work():
-            told = Told(WayIn.NOTICE, each.account, each.direction, each.amount_cents, each.receipt or "")
-            movement = find_or_make(told, now).movement
-            if movement is not None and movement.use_kind is None and movement.waits_for is not None:
+            lock_amount(unlocked.account, unlocked.direction, unlocked.amount_cents)
+            movement = lock_movement(unlocked)
+            if movement.use_kind is None and movement.waits_for is not None:
                 self._book_or_hold(movement, context, now)
                 if movement.use_kind is None and movement.waits_for is None:
                     _report_held(movement, self._outbox, context, now)
@@ -153,41 +149,11 @@ class NoticeService:
     def _book_or_hold(self, movement: Movement, context: RequestContext, now: datetime) -> None:
         code = booking.find_code(movement.code or "", locked=True)
         misfit = booking.misfit_of(code, movement.amount_cents, now, movement.at)
-        movement.waits_for, movement.beside = None, []
-        movement.held_because = self._why_held(movement, code, misfit, now)
-        if movement.held_because is None and code is not None:
+        if not is_told_by(movement, WayIn.NOTICE):
+            misfit = ONLY_IN_STATEMENT
+        is_held = hold(movement, misfit, now, None if code is None else code.client_id)
+        if not is_held and code is not None:
             self._book.book(movement, code, Source.CALLBACK, context)
-            return
-        movement.updated_at = now
-        movement.save()
-
-    def _why_held(self, movement: Movement, code: PaymentCode | None, misfit: str | None, now: datetime) -> str | None:
-        """Why a movement is not booked; sets what it waits for and what it may be. None: its code takes it."""
-        if movement.other_amount_cents is not None:
-            return _BOTH_AMOUNTS
-        if (movement.held_because or "").startswith(RELEASED):
-            return str(movement.held_because)
-        if (named := named_by(movement)) is not None and named.status in UNFINISHED:
-            movement.waits_for = named.id
-            return f"Transaction {named.id} has its receipt, and is not final"
-        if named is not None:
-            return f"Transaction {named.id} has its receipt, and {_outcome_of(named)}"
-        if movement.at > now + _MOST_AHEAD:
-            return "It is dated more than five minutes ahead"
-        if _is_closed(movement):
-            return "It is dated on a day that is closed, whose statement does not have it"
-        payments = [
-            each
-            for each in payments_like(movement)
-            # An open request of another client decides nothing where a code does.
-            if misfit is not None or each.status not in UNFINISHED or each.client_id == code.client_id  # type: ignore[union-attr]
-        ]
-        if payments:
-            movement.beside = [{"transaction_id": each.id} for each in payments]
-            unfinished = [each for each in payments if each.status in UNFINISHED]
-            movement.waits_for = unfinished[0].id if unfinished else None
-            return f"It may be what transaction {payments[0].id} asked for"
-        return misfit
 
 
 def _confirmed(payment: Transaction, amount_cents: int, now: datetime) -> str | None:
@@ -199,16 +165,6 @@ def _confirmed(payment: Transaction, amount_cents: int, now: datetime) -> str | 
         open_review(payment, reason, now)
         payment.save()
     return None
-
-
-def _outcome_of(payment: Transaction) -> str:
-    return "has failed" if payment.status == TransactionStatus.FAILED else "moved another amount"
-
-
-def _is_closed(movement: Movement) -> bool:
-    """Whether the day of a movement is closed: a line of its statement would have its receipt."""
-    of_day = (ClosedDay.provider == movement.account) & (ClosedDay.day == kampala_day(movement.at))
-    return bool(ClosedDay.select().where(of_day).exists())
 
 
 def _report_held(movement: Movement, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:

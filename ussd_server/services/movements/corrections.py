@@ -230,8 +230,10 @@ def _told_of(movement: Movement) -> Transaction | None:
     """The payment of ours whose receipt a movement has, or that its statement's line names."""
     if (named := named_by(movement)) is not None:
         return named
-    line = movement.difference_id and StatementDifference.get_or_none(StatementDifference.id == movement.difference_id)
-    return Transaction.get_or_none(Transaction.id == line.transaction_id) if line and line.transaction_id else None
+    line = StatementDifference.get_or_none(
+        StatementDifference.movement_id == movement.id, StatementDifference.transaction_id.is_null(False)
+    )
+    return find_row(Transaction, line.transaction_id) if line else None
 
 
 def _require_fits(payment: Transaction, movement: Movement) -> None:

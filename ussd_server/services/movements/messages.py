@@ -8,7 +8,7 @@ from typing import Annotated
 
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, Effect
-from ussd_server.wire import Cents, ListPage
+from ussd_server.wire import Cents, Internal, ListPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,16 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class StatementPlace:
+    """The line of a statement that told of a movement first."""
+
+    statement_id: Annotated[str, "The statement."]
+    file_name: Annotated[str, "Its file."]
+    line: Annotated[int | None, "The line in it."]
+    difference_id: Internal[str]
+
+
+@dataclass(frozen=True, slots=True)
 class MovementUseView:
     kind: Annotated[UseKind, "What it is used for."]
     transaction_id: Annotated[str | None, "The transaction that uses it; null for none."]
@@ -58,6 +68,7 @@ class MovementView:
     code: Annotated[str | None, "What a payer typed; null for nothing."]
     receipts: Annotated[tuple[str, ...], "Its receipts, as they were written first."]
     told: Annotated[tuple[Telling, ...], "Who told of it, the first first."]
+    line: Annotated[StatementPlace | None, "The line of a statement that told of it; null for none."]
     other_amount_cents: Annotated[Cents | None, "Another amount that it was told with; null for none."]
     held_because: Annotated[str | None, "Why it has no use; null where it has one."]
     waits_for: Annotated[str | None, "Our payment that decides about it once it is final; null for none."]
@@ -179,11 +190,3 @@ class FillShortfall:
     by: str
     second: str
     account: str = MAIN_ACCOUNT
-
-
-@dataclass(frozen=True, slots=True)
-class HoldDifference:
-    """Request to hold what a statement's line moved and no transaction of ours matches; `by` is an operator's name."""
-
-    difference_id: str
-    by: str = "operator"

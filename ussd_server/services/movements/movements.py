@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.incoming import PaymentCode
-from ussd_server.models.movements import Movement, MovementReceipt, MovementUse, is_held
+from ussd_server.models.movements import Movement, MovementReceipt, MovementUse, counts, is_held
+from ussd_server.models.statements import ProviderStatement, StatementDifference
 from ussd_server.models.transactions import Transaction
 from ussd_server.security.key_ring import Vault
+from ussd_server.services.gates.given_back import counts_elsewhere
 from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind, WayIn
-from ussd_server.services.gates.receipts import money_of
+from ussd_server.services.gates.receipts import lock_movement
 from ussd_server.services.incoming.codes import canonical, prefix_of
 from ussd_server.services.incoming.suggestions import similar_codes, with_one_slip
 from ussd_server.services.movements.messages import (
@@ -25,14 +28,16 @@ from ussd_server.services.movements.messages import (
     MovementHistory,
     MovementUseView,
     MovementView,
+    StatementPlace,
     Telling,
 )
 from ussd_server.services.pages import count_rows, find_by_id, page_of
+from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row
-from ussd_server.services.transactions.messages import UNFINISHED, TransactionStatus
+from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, TransactionStatus
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import bounds_of_day, comparable_receipt
+from ussd_server.values import bounds_of_day
 from ussd_server.wire import Page, view_of_row
 
 _MOST_COMPARED = 500
@@ -53,7 +58,7 @@ class MovementService:
     def list(self, request: ListMovements, context: RequestContext) -> Page[MovementView]:
         """A page of movements, newest first. INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
-        rows = Movement.select().where(Movement.same_as.is_null())
+        rows = Movement.select().where(counts())
         if request.is_held:
             rows = rows.where(is_held())
         if request.provider is not None:
@@ -100,16 +105,6 @@ class MovementService:
         row = Movement.get_or_none(Movement.transaction_id == transaction_id)
         return None if row is None else view_of_movement(row)
 
-    def find(self, provider: str, receipt: str, context: RequestContext) -> MovementView | None:
-        """The movement with a receipt; None where there is none, or a payment of ours is it."""
-        context.require_operator()
-        found = MovementReceipt.get_or_none(
-            MovementReceipt.account == provider,
-            MovementReceipt.receipt == comparable_receipt(receipt),
-            MovementReceipt.movement_id.is_null(False),
-        )
-        return None if found is None else view_of_movement(find_movement(found.movement_id))
-
 
 def find_movement(movement_id: str, *, locked: bool = False) -> Movement:
     """A movement. Raises NOT_FOUND."""
@@ -123,10 +118,9 @@ def held_movement(movement_id: str, *, may_have_payment: bool = False, decided: 
     `may_have_payment`: a payment of ours may have its receipt and another amount, or have failed, which leaves
     operators to end it. `decided` is the payment, locked, about which the operators decide with it.
     """
-    unlocked = find_movement(movement_id)
-    if unlocked.receipt is not None:
-        money_of(unlocked.account, unlocked.direction, unlocked.receipt)
-    movement = find_movement(movement_id, locked=True)
+    movement = lock_movement(find_movement(movement_id))
+    if not movement.told:
+        raise refusal("The import that told of it was undone")
     if movement.same_as is not None:
         raise refusal(f"It is the same money as movement {movement.same_as}")
     if movement.use_kind is not None:
@@ -135,11 +129,24 @@ def held_movement(movement_id: str, *, may_have_payment: bool = False, decided: 
     waits_for = None if movement.waits_for in (None, decided_id) else find_row(Transaction, movement.waits_for)
     if waits_for is not None and waits_for.status in UNFINISHED:
         raise refusal(f"Transaction {movement.waits_for} decides about it, and is not final yet")
+    if (counted := _counted_otherwise(movement)) is not None:
+        raise refusal(f"Transaction {counted} counts, with another amount; say first that it never moved")
     named = named_by(movement)
     has_payment = named is not None and named.id != decided_id and named.status != TransactionStatus.FAILED
     if named is not None and has_payment and not may_have_payment:
         raise refusal(f"A payment that was asked for has this receipt: transaction {named.id}")
     return movement
+
+
+def _counted_otherwise(movement: Movement) -> str | None:
+    """The success of ours that a movement's line is about, and that counts with another amount; None without."""
+    lines = (
+        StatementDifference.select(StatementDifference.transaction_id)
+        .join(Transaction, on=(Transaction.id == StatementDifference.transaction_id))
+        .where(StatementDifference.movement_id == movement.id, StatementDifference.verdict == Verdict.AMOUNT_DIFFERS)
+        .where(Transaction.status.in_(SUCCESSFUL), ~counts_elsewhere())
+    )
+    return next((row.transaction_id for row in lines), None)
 
 
 def sign_last_use(vault: Vault, movement_id: str) -> None:
@@ -159,9 +166,10 @@ def view_of_movement(row: Movement) -> MovementView:
 
 
 def views_of_movements(rows: Iterable[Movement]) -> Sequence[MovementView]:
-    """Movements as operators see them: two queries for all, and one for the suggestions of each held one."""
+    """Movements as operators see them: a few queries for all, and one for the suggestions of each held one."""
     movements = list(rows)
     ids = [row.id for row in movements]
+    lines = _lines_of(ids)
     receipts: dict[str, list[str]] = defaultdict(list)
     for each in MovementReceipt.select().where(MovementReceipt.movement_id.in_(ids)):
         receipts[each.movement_id].append(each.written)
@@ -179,11 +187,29 @@ def views_of_movements(rows: Iterable[Movement]) -> Sequence[MovementView]:
             receipts=tuple(receipts[row.id]),
             told=tuple(Telling(WayIn(each["way"]), datetime.fromisoformat(each["at"])) for each in row.told),
             beside=tuple(Beside(each.get("movement_id"), each.get("transaction_id")) for each in row.beside),
+            line=lines.get(row.id),
             suggestions=_suggestions(row),
             use=_use_view(uses[row.id]) if row.id in uses else None,
         )
         for row in movements
     ]
+
+
+def _lines_of(movement_ids: Sequence[str]) -> dict[str, StatementPlace]:
+    """The lines that told of movements, of the first statement that has each."""
+    rows: Any = (
+        StatementDifference.select(
+            StatementDifference.movement_id,
+            ProviderStatement.id,
+            ProviderStatement.file_name,
+            StatementDifference.line,
+            StatementDifference.id,
+        )
+        .join(ProviderStatement, on=(ProviderStatement.id == StatementDifference.statement_id))
+        .where(StatementDifference.movement_id.in_(list(movement_ids)))
+        .order_by(StatementDifference.id.desc())
+    )
+    return {movement_id: StatementPlace(*place) for movement_id, *place in rows.tuples()}
 
 
 def _suggestions(row: Movement) -> tuple[str, ...]:

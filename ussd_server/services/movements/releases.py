@@ -8,12 +8,12 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.movements import Movement
-from ussd_server.models.statements import StatementDifference
+from ussd_server.models.statements import StatementDifference, is_in_stored_statement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import lacking_cents
 from ussd_server.services.gates.given_back import RELEASED, is_to_us, outside_of, take_back
 from ussd_server.services.gates.messages import UseKind
-from ussd_server.services.gates.receipts import money_of
+from ussd_server.services.gates.receipts import lock_movement
 from ussd_server.services.gates.uses import use
 from ussd_server.services.incoming import booking
 from ussd_server.services.movements.messages import EndMovement, MovementView, UndonePayment
@@ -75,8 +75,8 @@ class ReleaseService:
         """Reverse a success of ours that never moved, as two operators say: it counts nowhere from now on.
 
         TRANSACTION_NOT_FOUND, and INVALID_REQUEST for what is no payment of ours at a provider that succeeded, without
-        a statement that covers it and lacks it, while refunds of it stand, and unless two different people are named
-        with a reason.
+        a statement that covers it and lacks it, or has another amount, while refunds of it stand, and unless two
+        different people are named with a reason.
         """
         context.require_operator()
         decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
@@ -85,12 +85,14 @@ class ReleaseService:
             lock_imports()
             row = find_any(find_any(request.transaction_id).id, locked=True)
             lacking = StatementDifference.select().where(
-                StatementDifference.transaction_id == row.id, StatementDifference.verdict == Verdict.NOT_THEIRS
+                StatementDifference.transaction_id == row.id,
+                StatementDifference.verdict.in_((Verdict.NOT_THEIRS, Verdict.AMOUNT_DIFFERS)),
+                is_in_stored_statement(),
             )
             if row.type not in _OURS or row.origin == Origin.PAYER or row.status != TransactionStatus.SUCCEEDED:
                 raise refusal("Only a payment of ours that succeeded can be said to have never moved")
             if not (differences := list(lacking)):
-                raise refusal("No statement that covers it lacks it")
+                raise refusal("No statement that covers it lacks it, or has another amount")
             _require_whole(row)
             movement = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
             if movement is not None:
@@ -98,7 +100,7 @@ class ReleaseService:
                 sign_last_use(self._vault, movement.id)
             _take_back(row, now, f"It never moved: {reason}")
             for each in differences:
-                if each.ended_at is None:
+                if each.ended_at is None and each.movement_id is None:
                     self._differences.end(EndDifference(each.id, reason, request.by), context)
             audit_payment(row, "transaction.unmoved", context, now, reason, decided_by)
         return views_of([row])[0]
@@ -127,9 +129,7 @@ def _releasable(movement_id: str) -> tuple[Movement, Transaction | None]:
     """A movement whose use can be taken back, locked after the payment or the correction that uses it."""
     unlocked = find_movement(movement_id)
     row = None if unlocked.transaction_id is None else lock_row(Transaction, unlocked.transaction_id)
-    if unlocked.receipt is not None:
-        money_of(unlocked.account, unlocked.direction, unlocked.receipt)
-    movement = find_movement(movement_id, locked=True)
+    movement = lock_movement(unlocked)
     if movement.use_kind is None or movement.transaction_id != unlocked.transaction_id:
         raise refusal("The movement has no use that can be taken back")
     if row is not None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
-from ussd_server.database.tables import find_row, lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.incoming import PaymentCode
-from ussd_server.models.movements import IN, OUT, Movement
+from ussd_server.models.movements import IN, Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.messages import UseKind, WayIn
-from ussd_server.services.gates.movements import Told, decide_again, find_or_make, take_movement
-from ussd_server.services.gates.receipts import LONGEST_RECEIPT
+from ussd_server.services.gates.movements import decide_again, take_movement
 from ussd_server.services.gates.uses import merge, use
 from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.messages import PaymentCodeView
 from ussd_server.services.movements.messages import (
     AssignMovement,
     EndMovement,
-    HoldDifference,
     MovementView,
     SameMovement,
 )
@@ -28,25 +26,19 @@ from ussd_server.services.movements.movements import (
     sign_last_use,
     view_of_movement,
 )
-from ussd_server.services.operator_names import require_name, require_two_names, require_two_people
+from ussd_server.services.operator_names import require_two_names, require_two_people
 from ussd_server.services.pages import require_row
-from ussd_server.services.reconciliation.cell_values import phone_number_in
-from ussd_server.services.reconciliation.differences import DifferenceService
-from ussd_server.services.reconciliation.imports import lock_imports
-from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.transactions.messages import SUCCESSFUL, Source
-from ussd_server.values import canonical_receipt, written_amount
+from ussd_server.services.transactions.messages import Source
 from ussd_server.wire import view_of_row
 
 
 class MovementUseService:
     """Ends held movements, for operators only."""
 
-    def __init__(self, runtime: Runtime, book: booking.IncomingBook, differences: DifferenceService) -> None:
+    def __init__(self, runtime: Runtime, book: booking.IncomingBook) -> None:
         self._clock, self._vault = runtime.clock, runtime.vault
         self._book = book
-        self._differences = differences
 
     def assign(self, request: AssignMovement, context: RequestContext) -> MovementView:
         """Book a held movement under a payment code, whatever amount and time the code says; the audit trail shows it.
@@ -89,7 +81,7 @@ class MovementUseService:
             receipt = movement.receipt or ""
             if payment is None:
                 first = find_movement(other_id, locked=True)
-                if _what_moved(first) != _what_moved(movement) or first.id == movement.id or first.same_as is not None:
+                if not _may_be_one(movement, first):
                     raise refusal("The other movement is of another account, direction or amount")
                 merge(movement, first, now)
                 booking.write_movement_event(
@@ -122,37 +114,6 @@ class MovementUseService:
         context.require_operator()
         return view_of_movement(held_movement(movement_id, may_have_payment=True))
 
-    def hold(self, request: HoldDifference, context: RequestContext) -> MovementView:
-        """Hold what moved by a statement's line and belongs to nothing, and end the review of the difference.
-
-        A receipt that the provider reported by now stays as it is. NOT_FOUND, and INVALID_REQUEST for a difference
-        that moved no such money, that has no receipt or that has ended, and where the provider reported another amount.
-        """
-        context.require_operator()
-        by, now = require_name(request.by), self._clock.now()
-        with unit_of_work():
-            # Before the receipt, as for payments that are set to succeeded from a statement.
-            lock_imports()
-            difference = self._differences.show(request.difference_id, context)
-            receipt, cents = _money_of(difference)
-            amount_cents = abs(cents)
-            number = phone_number_in(difference.party or "")
-            money = find_or_make(
-                Told(WayIn.STATEMENT, difference.provider, IN if cents > 0 else OUT, amount_cents, receipt, number),
-                now,
-                held_because=f"The provider did not report it; it is a line of {difference.file_name}",
-                difference_id=difference.difference_id,
-            )
-            told_cents = (money.payment or money.movement).amount_cents  # type: ignore[union-attr]
-            if told_cents != amount_cents:
-                reported, stated = written_amount(told_cents), written_amount(amount_cents)
-                raise refusal(f"The provider reported {reported} under this receipt, and the statement has {stated}")
-            if money.movement is None:
-                raise refusal(f"A payment that was asked for has this receipt: transaction {money.used_by}")
-            money.movement.save()
-            self._differences.end(EndDifference(difference.difference_id, f"Movement {money.movement.id}", by), context)
-        return view_of_movement(money.movement)
-
     def _end(self, request: EndMovement, kind: UseKind, action: str, context: RequestContext) -> MovementView:
         context.require_operator()
         decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
@@ -180,20 +141,8 @@ def _only_one_beside(movement: Movement) -> str:
     return str(names[0])
 
 
-def _what_moved(movement: Movement) -> tuple[str, str, int]:
-    return movement.account, movement.direction, movement.amount_cents
-
-
-def _money_of(difference: DifferenceView) -> tuple[str, int]:
-    """Receipt and signed cents of what a line moved that belongs to no payment of ours that succeeded.
-
-    INVALID_REQUEST for any other difference.
-    """
-    receipt, cents = difference.provider_id, difference.theirs
-    is_named = receipt is not None and bool(canonical_receipt(receipt)) and len(receipt) <= LONGEST_RECEIPT
-    is_moved = difference.verdict in (Verdict.NOT_OURS, Verdict.REVERSAL)
-    if difference.verdict is Verdict.AMOUNT_DIFFERS and difference.transaction_id is not None:
-        is_moved = find_row(Transaction, difference.transaction_id).status not in SUCCESSFUL
-    if not (is_moved and is_named and isinstance(cents, int) and cents) or receipt is None:
-        raise refusal("Only what a line moved, with a receipt, and what is not ours can be held")
-    return receipt, cents
+def _may_be_one(movement: Movement, first: Movement) -> bool:
+    """Whether a movement can be the same as another one: of one amount, perhaps of the second that it was told with."""
+    has_amount = first.amount_cents in (movement.amount_cents, movement.other_amount_cents)
+    is_there = first.id != movement.id and first.same_as is None and bool(first.told)
+    return is_there and has_amount and (first.account, first.direction) == (movement.account, movement.direction)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date, datetime, timedelta
 
 from peewee import IntegrityError
@@ -10,7 +10,7 @@ from peewee import IntegrityError
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
-from ussd_server.models.movements import Movement
+from ussd_server.models.movements import Movement, counts
 from ussd_server.models.statements import ClosedDay, ProviderStatement, StatementDay, StatementState
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.trail import write_audit_event
@@ -34,6 +34,7 @@ from ussd_server.services.reconciliation.messages import (
     Verdict,
 )
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.transactions.messages import SUCCESSFUL
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, bounds_of_day, new_id, written_amount
 from ussd_server.wire import columns_of, view_of_row
@@ -134,7 +135,8 @@ class DayService:
         if bounds_of_day(request.date)[1] + SETTLES_WITHIN > now:
             raise _refusal("The day is not over, or has just ended; wait a minute")
         if covered is not None:
-            return bridge_of(request.provider, request.date, covered, now)
+            bridge = bridge_of(request.provider, request.date, covered, now)
+            return replace(bridge, open_count=bridge.open_count + _undecided(bridge))
         if not request.is_empty:
             raise _refusal(
                 "No statement covers this day from before its first moment to after its last; import one that does, or "
@@ -144,7 +146,7 @@ class DayService:
             raise _refusal("There are payments of this day here, so its statement cannot be empty")
         if _has_lines(request):
             raise _refusal("A statement has lines of this day, so its statement cannot be empty")
-        return DayBridge(0, 0, (), (), 0, "")
+        return DayBridge(0, 0, (), (), 0, frozenset(), "")
 
     def _keep(self, row: ClosedDay, covered: Coverage | None, bridge: DayBridge, context: RequestContext) -> None:
         try:
@@ -198,10 +200,21 @@ def _require_signable(bridge: DayBridge, people: int) -> None:
         raise _refusal(f"This bridge takes two operators: {names}")
 
 
+def _undecided(bridge: DayBridge) -> int:
+    """How many held movements of a day may be successes of ours, which two operators have to say first."""
+    beside = {
+        each["transaction_id"]
+        for row in Movement.select().where(Movement.id.in_(bridge.held_ids))
+        for each in row.beside
+        if each.get("transaction_id")
+    }
+    return int(Transaction.select().where(Transaction.id.in_(beside), Transaction.status.in_(SUCCESSFUL)).count())
+
+
 def _has_payments(request: CloseDay, now: datetime) -> bool:
     """Whether a payment ended here on a day, or a payer paid on it."""
     begin, end = bounds_of_day(request.date)
-    came = (Movement.account == request.provider) & (Movement.at >= begin) & (Movement.at < end)
+    came = counts() & (Movement.account == request.provider) & (Movement.at >= begin) & (Movement.at < end)
     ended = Transaction.select().where(ended_within(request.provider, begin, end, now))
     return bool(ended.exists() or Movement.select().where(came).exists())
 

@@ -68,6 +68,8 @@ class DifferenceService:
         with unit_of_work():
             lock_imports()
             row = _found(request.difference_id)
+            if row.movement_id is not None:
+                raise ServiceError(Code.INVALID_REQUEST, f"Its line moved money: end movement {row.movement_id}")
             self._end(row, request.reason, by, context)
         return _views([row])[0]
 
@@ -131,7 +133,8 @@ class DifferenceService:
 
 
 def _open() -> Any:
-    return StatementDifference.select().where(StatementDifference.ended_at.is_null(), is_in_stored_statement())
+    is_open = StatementDifference.ended_at.is_null() & StatementDifference.movement_id.is_null()
+    return StatementDifference.select().where(is_open, is_in_stored_statement())
 
 
 def _found(difference_id: str) -> Any:

@@ -33,12 +33,15 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.pages import find_by_id
 from ussd_server.services.reconciliation.days.coverage import stated_row
+from ussd_server.services.reconciliation.line_movements import hold_lines, moved_lines, take_back
 from ussd_server.services.reconciliation.messages import ComparedLine, UndoImport, Verdict
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id
 
 # Rows in one transaction. On SQLite, so many hold the write lock for some 20 ms.
 _ROWS = 250
+# Movements in one transaction: each takes some ten queries.
+_MOVEMENTS = 20
 _LINE_TABLES = (StatementDay, StatementCoverage)
 # The number of the advisory lock for changes of imports and reviews.
 _LOCK = 7_256_256_168
@@ -76,6 +79,7 @@ def store(
             _require(statement, StatementState.IMPORTING)
             insert_differences(batch)
     _store_lines(statement, lines)
+    _hold_lines(statement)
     with unit_of_work():
         lock_imports()
         _require(statement, StatementState.IMPORTING)
@@ -140,11 +144,22 @@ def _store_lines(statement: ProviderStatement, lines: ImportedLines) -> None:
             coverage.save(force_insert=True)
 
 
+def _hold_lines(statement: ProviderStatement) -> None:
+    """Hold what lines moved that belongs to nothing."""
+    after = None
+    while lines := moved_lines(statement, after, _MOVEMENTS):
+        with _short_unit_of_work():
+            _require(statement, StatementState.IMPORTING)
+            hold_lines(lines, statement.imported_at)
+        after = lines[-1].id
+
+
 def undo(request: UndoImport, context: RequestContext, now: datetime) -> ProviderStatement:
-    """Undo an import: removes its statement, and the differences that no other statement has.
+    """Undo an import: removes its statement, and the differences and held movements that nothing else tells of.
 
     Raises NOT_FOUND, and INVALID_REQUEST when the review of a difference has ended since the import, by a reason
-    or by concluding its payment, and unless two different people are named.
+    or by concluding its payment, while movements that it alone told of are used, and unless two different people are
+    named.
     """
     context.require_operator()
     names = require_two_people(request.by, request.second, request.reason)
@@ -168,7 +183,7 @@ def undo(request: UndoImport, context: RequestContext, now: datetime) -> Provide
             )
         if (closed := _closed_with(statement.id)) is not None:
             raise ServiceError(Code.INVALID_REQUEST, f"The import stays: {closed} was closed with it")
-        _remove(statement)
+        _remove(statement, now)
         write_audit_event(
             "statement.undone",
             context,
@@ -197,7 +212,7 @@ def clean(now: datetime) -> int:
         with _short_unit_of_work():
             if is_importing:
                 _require(statement, StatementState.IMPORTING)
-                _remove(statement)
+                _remove(statement, now)
             if removed := _remove_some(statement.id):
                 return removed
     return 0
@@ -212,7 +227,7 @@ def _begin(statement: ProviderStatement) -> bool:
             statement.id = known.id
             return False
         if known is not None:
-            _remove(known)
+            _remove(known, statement.imported_at)
         statement.state = StatementState.IMPORTING
         statement.save(force_insert=True)
     return True
@@ -248,8 +263,9 @@ def _set_state(statement: ProviderStatement, state: StatementState) -> None:
     statement.state = state
 
 
-def _remove(statement: ProviderStatement) -> None:
+def _remove(statement: ProviderStatement, now: datetime) -> None:
     """Hide an import; its row stays for the audit trail, under a digest that lets the file come again."""
+    take_back(statement, now)
     ProviderStatement.update(digest=f"{statement.digest} {statement.id}").where(
         ProviderStatement.id == statement.id
     ).execute()
@@ -309,4 +325,4 @@ def _names_of(compared: ComparedLine, provider: str) -> bytes:
         names = [compared.transaction_id]
     elif compared.provider_id is None and compared.reference is None:
         names = [compared.dated, compared.party, str(compared.line)]
-    return orjson.dumps([provider, compared.verdict, *names, compared.theirs])
+    return orjson.dumps([provider, compared.verdict, *names, compared.theirs, bool(compared.moved_cents)])

@@ -202,12 +202,9 @@ class Matcher:
     def _match(self, line: ProviderLine, named: list[OurPayment], refunds: dict[str, list[OurPayment]]) -> Match:
         before = self.theirs_cents
         match = self._compare(line, named, refunds)
-        return replace(
-            match,
-            their_cents=self.theirs_cents - before,
-            at=line.at,
-            receipt=receipt_of(line),
-        )
+        moved_cents = self.theirs_cents - before
+        compared = replace(match.compared, moved_cents=moved_cents)
+        return replace(match, compared=compared, their_cents=moved_cents, at=line.at, receipt=receipt_of(line))
 
     def _compare(self, line: ProviderLine, named: list[OurPayment], refunds: dict[str, list[OurPayment]]) -> Match:
         if line.type is LineType.FEE:
@@ -295,7 +292,7 @@ def _payments_within(provider: str, period: Period) -> Iterator[OurPayment]:
         .where(has_moved, Movement.account == provider)
         .where((Transaction.origin == Origin.PAYER) | (Transaction.type == TransactionType.CORRECTION))
         .where(~counts_elsewhere())
-        .where(Movement.at >= period.first, Movement.at <= period.last)
+        .where(Movement.at >= period.first, Movement.at <= period.last, Movement.receipt.is_null(False))
     )
     yield from _in_pages(came, period)
 
@@ -363,7 +360,14 @@ def _result(
 def receipt_of(line: ProviderLine) -> str:
     """The digest by which lines of two statements are the same: of their kind and the provider's id."""
     kind = line.type if line.type in (LineType.FEE, LineType.REVERSAL) else "payment"
-    name = line.provider_id or line.reference or f"{line.dated} {line.party}"
+    return digest_of_names(kind, line.provider_id, line.reference, line.dated, line.party)
+
+
+def digest_of_names(
+    kind: str, provider_id: str | None, reference: str | None, dated: str | None, party: str | None
+) -> str:
+    """The digest of what names a line: the provider's id, else our reference, else its date and party."""
+    name = provider_id or reference or f"{dated} {party}"
     return hashlib.blake2b(f"{kind} {name}".encode(), digest_size=16).hexdigest()
 
 

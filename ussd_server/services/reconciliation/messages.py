@@ -149,7 +149,8 @@ class ComparedLine:
 
     `ours` and `theirs` are what was compared: statuses for
     `status_differs`, else cents with a sign, positive for money to us; None on a side that has nothing.
-    `is_difference` says whether an operator must look at it. `dated` and `party` are as in the statement. `at` is the
+    `is_difference` says whether an operator must look at it. `moved_cents` is what the line moved, with a sign, 0 for
+    nothing. `dated` and `party` are as in the statement. `at` is the
     date of the line (UTC), or when a transaction without a line became final here.
     """
 
@@ -164,6 +165,7 @@ class ComparedLine:
     dated: Internal[str | None] = None
     party: Internal[str | None] = None
     at: Internal[datetime | None] = None
+    moved_cents: Internal[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,8 @@ class ListDifferences(ListPage):
 class DifferenceView:
     """A difference and its review; `statement_id`, `file_name` and the line are of the first statement that had it.
 
-    `reason` and `ended_by` say how the review ended; they and `ended_at` are None while it is open.
+    One whose line moved money has `movement_id` in place of a review. `reason` and `ended_by` say how the review ended;
+    they and `ended_at` are None while it is open.
     """
 
     difference_id: str
@@ -193,6 +196,7 @@ class DifferenceView:
     provider_id: str | None
     reference: str | None
     transaction_id: str | None
+    movement_id: str | None
     ours: int | str | None
     theirs: int | str | None
     dated: str | None
@@ -244,9 +248,9 @@ class CloseDay:
 class BridgeStep:
     """One reconciling item between our total of a day and the provider's: the lines of one verdict.
 
-    Beside the verdicts of lines: `late_change`, what came on this day and changes the closed day `late_for`; `timing`,
-    what one of us dated before midnight and the other after it, within thirty minutes; and `other_day`, what the
-    provider dated on another day than that.
+    Beside the verdicts of lines: `held`, movements that had no use yet; `late_change`, what came on this day and
+    changes the closed day `late_for`; `timing`, what one of us dated before midnight and the other after it, within
+    thirty minutes; and `other_day`, what the provider dated on another day than that.
     """
 
     verdict: str

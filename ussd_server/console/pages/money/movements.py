@@ -9,12 +9,12 @@ from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import PROVIDER, Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.movements.messages import HoldDifference, ListMovements
+from ussd_server.services.movements.messages import ListMovements
 from ussd_server.status import Code, ServiceError
 
 _COLUMNS = (
@@ -83,17 +83,6 @@ def propose_return(context: RequestContext, movement_id: str) -> Any:
 def propose_own(context: RequestContext, movement_id: str) -> Any:
     with _shown_again(movement_id, context):
         return propose("movement.own", movement_id, context)
-
-
-@console.page("POST", "/operator/differences/<difference_id>/hold", who="operator")
-def hold_difference(context: RequestContext, difference_id: str) -> Any:
-    """Hold a statement's credit that no transaction of ours matches."""
-    movement = services().movement_uses.hold(HoldDifference(difference_id, context.caller.operator or ""), context)
-    return done(
-        "The money is held. Assign it to a code, or mark it for return.",
-        "show_movement",
-        movement_id=movement.movement_id,
-    )
 
 
 def _shown_again(movement_id: str, context: RequestContext) -> AbstractContextManager[None]:

@@ -62,13 +62,14 @@ VERDICTS = {
 }
 _WHAT_TO_DO = marked(
     {
-        Verdict.AMOUNT_DIFFERS: "The same payment with another amount. Ask the provider, then end the review.",
+        Verdict.AMOUNT_DIFFERS: "The same payment with another amount, which moved nothing. Ask the provider, then end "
+        "the review.",
         Verdict.STATUS_DIFFERS: "The same payment with another outcome. Conclude a success of theirs; "
         "ask the provider about a failure of theirs.",
-        Verdict.NOT_OURS: "A payment that we do not know. Hold it if a payer sent it; else ask the provider.",
+        Verdict.NOT_OURS: "A payment that we do not know, which moved nothing. Ask the provider, then end the review.",
         Verdict.NOT_THEIRS: "We booked a success that the statement lacks. Look into the neighbouring statement, "
         "then ask the provider.",
-        Verdict.REVERSAL: "Money was given back, and not by a refund of ours. Ask the provider who gave it back.",
+        Verdict.REVERSAL: "A line that is in the statement twice. Ask the provider, then end the review.",
     }
 )
 _STATEMENT_COLUMNS = (
@@ -98,7 +99,7 @@ _DIFFERENCE_COLUMNS = (
     Column("reference", "Reference", "reference", where="files"),
     Column("party", "Party", where="files"),
     Column("transaction_id", "Transaction", "id", link=lambda each: link_to("transaction", each.transaction_id)),
-    Column("review", "Review", "status", value=lambda each: "ended" if each.ended_at else "open"),
+    Column("review", "Review", "status", value=lambda each: review_of(each)),
     Column("difference_id", "Id", "id", where="files"),
 )
 
@@ -246,16 +247,22 @@ def side(value: int | str | None) -> str | None:
     return written_amount(value) if isinstance(value, int) else value
 
 
+def review_of(each: DifferenceView) -> str:
+    """The state of a review; `moved` for a difference that is a movement, and has none."""
+    if each.movement_id is not None:
+        return "moved"
+    return "ended" if each.ended_at else "open"
+
+
 def _difference_page(difference_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
     each = services().differences.show(difference_id, context)
-    receipt = each.provider_id if each.verdict is Verdict.NOT_OURS else None
     return render_template(
         "console/reconciliation/difference.html",
         each=each,
-        movement=services().movements.find(each.provider, receipt, context) if receipt else None,
         error=error,
         verdicts=VERDICTS,
-        what_to_do=None if each.ended_at else _WHAT_TO_DO[each.verdict],
+        review=review_of(each),
+        what_to_do=_WHAT_TO_DO[each.verdict] if review_of(each) == "open" else None,
         side=side,
         is_proposed=proposal_about(difference_id, context) is not None,
         may_conclude=_may_conclude(each),

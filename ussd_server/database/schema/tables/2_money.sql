@@ -273,7 +273,6 @@ CREATE TABLE movements (
     held_because text,
     waits_for uuid REFERENCES transactions (id),
     beside text NOT NULL,
-    difference_id uuid,
     same_as uuid REFERENCES movements (id),
     use_kind text CHECK (use_kind IN ('payment', 'correction', 'returned', 'own')),
     transaction_id uuid UNIQUE REFERENCES transactions (id) DEFERRABLE INITIALLY DEFERRED,
@@ -282,7 +281,7 @@ CREATE TABLE movements (
     CHECK ((transaction_id IS NOT NULL) = (coalesce(use_kind, '') IN ('payment', 'correction'))),
     CHECK (same_as IS NULL OR use_kind IS NULL)
 ); -- by key
-CREATE INDEX movements_held ON movements (id) WHERE use_kind IS NULL AND same_as IS NULL;
+CREATE INDEX movements_held ON movements (id) WHERE use_kind IS NULL AND same_as IS NULL AND told <> '[]';
 CREATE INDEX movements_moved ON movements (account, at);
 CREATE INDEX movements_alike ON movements (account, direction, amount_cents);
 CREATE INDEX movements_of_phone ON movements (phone_number) WHERE phone_number IS NOT NULL;

@@ -226,6 +226,8 @@ CREATE TABLE statement_differences (
     provider_id text,
     reference text,
     transaction_id uuid REFERENCES transactions (id),
+    movement_id uuid REFERENCES movements (id),
+    moved_cents bigint NOT NULL,
     ours text,
     theirs text,
     dated text,
@@ -236,7 +238,8 @@ CREATE TABLE statement_differences (
     reason text,
     CHECK ((ended_at IS NOT NULL) = (reason IS NOT NULL) AND (ended_at IS NOT NULL) = (ended_by IS NOT NULL))
 );
-CREATE INDEX statement_differences_open ON statement_differences (id) WHERE ended_at IS NULL;
+CREATE INDEX statement_differences_open ON statement_differences (id) WHERE ended_at IS NULL AND movement_id IS NULL;
+CREATE INDEX statement_differences_of_movement ON statement_differences (movement_id) WHERE movement_id IS NOT NULL;
 
 CREATE TABLE differences_in_statements (
     id uuid PRIMARY KEY,

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import orjson
-from peewee import JOIN, chunked, fn
+from peewee import chunked
 
 from ussd_server.models.clients import Client
 from ussd_server.models.movements import Movement
@@ -18,7 +18,8 @@ from ussd_server.models.statements import ClosedDay, DifferenceInStatement, Stat
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.given_back import is_given_back
 from ussd_server.services.reconciliation.days.coverage import Coverage
-from ussd_server.services.reconciliation.days.lines import DayLine, lines_of
+from ussd_server.services.reconciliation.days.explained import HELD, ExplainedLines
+from ussd_server.services.reconciliation.days.lines import DayLine
 from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT, direction_sign
 from ussd_server.services.reconciliation.messages import BridgeStep, Verdict
 from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, TransactionType
@@ -31,7 +32,7 @@ SETTLES_WITHIN = timedelta(minutes=1)
 _NEAR_MIDNIGHT = timedelta(minutes=30)
 _DAY = timedelta(days=1)
 _AT_ONCE = 1000
-_ORDER = (*(verdict.value for verdict in Verdict), LATE_CHANGE, TIMING, OTHER_DAY)
+_ORDER = (*(verdict.value for verdict in Verdict), HELD, LATE_CHANGE, TIMING, OTHER_DAY)
 # What one operator may sign: what agrees, the provider's charges, and differences, whose reviews have ended.
 _FOR_ONE = {TIMING, *(verdict.value for verdict in Verdict)}
 
@@ -68,7 +69,8 @@ class DayBridge:
     """Both sums of a day and the steps between them.
 
     `missing` are payments of ours without a line and without a difference, which cannot be explained. `open_count` are
-    differences whose reviews are open. `content` is a digest of the payments, lines and differences.
+    differences whose reviews are open. `held_ids` are the movements of lines that had no use. `content` is a digest of
+    the payments, lines and differences.
     """
 
     ours_cents: int
@@ -76,6 +78,7 @@ class DayBridge:
     steps: tuple[BridgeStep, ...]
     missing: tuple[DayPayment, ...]
     open_count: int
+    held_ids: frozenset[str]
     content: str
 
     @property
@@ -102,7 +105,7 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
     given_back_cents = bridge.add_given_back(given_back)
     ours_cents = sum(bridge.ours.values()) - given_back_cents
     steps, content = bridge.steps_in_order(), bridge.content.hexdigest()
-    return DayBridge(ours_cents, bridge.theirs_cents, steps, missing, open_count, content)
+    return DayBridge(ours_cents, bridge.theirs_cents, steps, missing, open_count, bridge.held_ids, content)
 
 
 class _Bridge:
@@ -115,19 +118,20 @@ class _Bridge:
     def __init__(self, provider: str, day: date, coverage: Coverage, closed_at: datetime) -> None:
         self._provider, self._day, self._coverage, self._closed_at = provider, day, coverage, closed_at
         self.bounds = bounds_of_day(day)
+        self.lines = ExplainedLines(coverage.statement_ids, closed_at - SETTLES_WITHIN)
         self.ours, self.theirs_cents, self.content = _amounts_of(provider, *self.bounds, closed_at), 0, sha256()
         self._amounts: Counter[tuple[str, str]] = Counter()
         self._counts: Counter[tuple[str, str]] = Counter()
         for payment in self.ours.items():
             self.content.update(orjson.dumps(payment))
 
-    def add_lines(self) -> tuple[dict[str, Verdict], list[DayLine]]:
+    def add_lines(self) -> tuple[dict[str, str], list[DayLine]]:
         """The lines of the day by their verdicts, beside the payments of ours that they are about.
 
         Returns the verdicts of these payments; and the lines whose payments ended here on another day, not added yet.
         """
-        paired, of_other_days = dict[str, Verdict](), list[DayLine]()
-        for line in lines_of(self._coverage.statement_ids, [self._day.isoformat()]):
+        paired, of_other_days = dict[str, str](), list[DayLine]()
+        for line in self.lines.of_days([self._day.isoformat()]):
             self.content.update(line.written())
             self.theirs_cents += line.cents
             is_ours = line.is_pair and line.transaction_id in self.ours
@@ -137,6 +141,7 @@ class _Bridge:
                 of_other_days.append(line)
             else:
                 self._add(line.verdict, -line.cents)
+        self.held_ids = frozenset(self.lines.held_ids)
         for name, verdict in paired.items():
             self._add(verdict, self.ours[name], count=0)
         return paired, of_other_days
@@ -147,13 +152,13 @@ class _Bridge:
             self._add(step_between(line.at, ended_at, *self.bounds), -line.cents)
 
     def add_payments_without_line(
-        self, paired: Mapping[str, Verdict], given_back: Sequence[_GivenBack]
+        self, paired: Mapping[str, str], given_back: Sequence[_GivenBack]
     ) -> tuple[tuple[DayPayment, ...], int]:
         """Payments of ours that have no line on the day. Returns those that nothing explains, and the open reviews."""
         unpaired = {name: cents for name, cents in self.ours.items() if name not in paired}
         alone = _payments(unpaired, self._provider, *self.bounds, self._closed_at)
         names = {each.id: each.id for each in alone} | {each.id: each.counted_id for each in given_back}
-        dated = _dates_of_lines(alone, names, self._day, self._coverage)
+        dated = _dates_of_lines(alone, names, self._day, self.lines)
         differences = _differences(self._coverage.statement_ids, *self.bounds, paired.keys() | dated.keys())
         self.content.update(orjson.dumps([tuple(row) for row in differences]))
         not_theirs = {row.transaction_id for row in differences if row.verdict == Verdict.NOT_THEIRS}
@@ -174,7 +179,7 @@ class _Bridge:
                 # A payment that was under way at midnight may be in the neighbouring statement.
                 near = step_between(each.began, each.completed_at, *self.bounds)
                 self._add(OTHER_DAY if each.came_later else near, each.signed_cents)
-        return tuple(missing), sum(row.ended_at is None for row in differences)
+        return tuple(missing), sum(row.ended_at is None and row.movement_id is None for row in differences)
 
     def add_given_back(self, given_back: Sequence[_GivenBack]) -> int:
         """What counts nowhere since the day, after its own was closed. Returns its cents."""
@@ -290,22 +295,15 @@ def ended_within(provider: str, begin: datetime, end: datetime, moment: datetime
 
 
 def _paid_at(provider: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, datetime]:
-    """When what was booked on a day had moved, by its transaction: as the till said, else by the statement's line."""
+    """When what was booked on a day had moved, by its transaction, as its movement was told."""
     rows: Any = (
-        Movement.select(Movement.transaction_id, Movement.at, fn.MIN(DifferenceInStatement.at))
+        Movement.select(Movement.transaction_id, Movement.at)
         .join(Transaction, on=(Transaction.id == Movement.transaction_id))
-        .join_from(
-            Movement,
-            DifferenceInStatement,
-            JOIN.LEFT_OUTER,
-            on=(DifferenceInStatement.difference_id == Movement.difference_id),
-        )
-        .where(ended_within(provider, begin, end, closed_at))
+        .where(ended_within(provider, begin, end, closed_at), Movement.at.is_null(False))
         .where((Transaction.origin == Origin.PAYER) | (Transaction.type == TransactionType.CORRECTION))
-        .group_by(Movement.transaction_id, Movement.at)
         .tuples()
     )
-    return {name: paid or date_of_line for name, paid, date_of_line in rows if paid or date_of_line}
+    return dict(rows)
 
 
 def _closed_days(provider: str, days: Collection[str], closed_at: datetime) -> set[str]:
@@ -326,7 +324,7 @@ def _with_their_ends(lines: Sequence[DayLine]) -> Iterator[tuple[DayLine, dateti
 
 
 def _dates_of_lines(
-    alone: Sequence[DayPayment], names: Mapping[str, str], day: date, coverage: Coverage
+    alone: Sequence[DayPayment], names: Mapping[str, str], day: date, lines: ExplainedLines
 ) -> dict[str, datetime]:
     """The dates of the lines that payments have on other days, by payment; `names` are the payments of lines."""
     if not alone:
@@ -335,7 +333,7 @@ def _dates_of_lines(
     near = {(each + step * _DAY).isoformat() for each in days for step in (-1, 0, 1)} - {day.isoformat()}
     return {
         names[line.transaction_id]: line.at
-        for line in lines_of(coverage.statement_ids, near)
+        for line in lines.of_days(near)
         if line.is_pair and line.transaction_id in names
     }
 
@@ -344,6 +342,7 @@ class _DayDifference(NamedTuple):
     id: str
     verdict: str
     transaction_id: str | None
+    movement_id: str | None
     ours: Any
     theirs: Any
     ended_at: datetime | None

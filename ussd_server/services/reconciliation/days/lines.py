@@ -32,14 +32,15 @@ class DayLine(NamedTuple):
     """What is kept of a line.
 
     `receipt` is a digest of the line's names and kind. `cents` is what the line moved, positive for money to us, 0 for
-    a line that moved nothing and for a fee. `transaction_id` is our transaction, empty for none.
+    a line that moved nothing and for a fee. `transaction_id` is our transaction, empty for none. `verdict` is a
+    `Verdict`; when a day is added up, `held` for what has no use.
     """
 
     receipt: bytes
     transaction_id: str
     cents: int
     at: datetime
-    verdict: Verdict
+    verdict: str
     is_difference: bool
 
     @property
@@ -67,7 +68,7 @@ class PackedDays:
             bytes.fromhex(line.transaction_id.replace("-", "")) or _NO_TRANSACTION,
             line.cents,
             int(line.at.timestamp()),
-            _VERDICTS.index(line.verdict) | (_DIFFERS if line.is_difference else 0),
+            _VERDICTS.index(Verdict(line.verdict)) | (_DIFFERS if line.is_difference else 0),
         )
         if len(lines) >= _LINES_IN_PART * _FORM.size:
             self._pack(day)

@@ -1,0 +1,156 @@
+"""What lines of statements moved and belongs to nothing: a held movement at once, taken back with an undone import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import product
+from typing import Any, NamedTuple
+
+from ussd_server.database.tables import find_row
+from ussd_server.models.movements import IN, OUT, Movement
+from ussd_server.models.statements import (
+    DifferenceInStatement,
+    ProviderStatement,
+    StatementDifference,
+    StatementState,
+)
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.gates.held import BOTH_AMOUNTS, ONLY_IN_STATEMENT, hold
+from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.gates.movements import Told, find_or_make
+from ussd_server.services.gates.receipts import lock_amounts, lock_receipts
+from ussd_server.services.reconciliation.cell_values import phone_number_in
+from ussd_server.services.reconciliation.messages import Verdict
+from ussd_server.services.transactions.messages import UNFINISHED
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import canonical_receipt, written_amount
+
+_MOVED = (Verdict.NOT_OURS, Verdict.REVERSAL, Verdict.AMOUNT_DIFFERS)
+_LONGEST_RECEIPT = 200
+_MOST_NAMED = 5
+
+
+class MovedLine(NamedTuple):
+    """A line that moved money; `id` is its place in the statement, by which lines follow each other.
+
+    `differing_id` is the payment of ours that it names, of another amount.
+    """
+
+    id: str
+    difference_id: str
+    told: Told
+    differing_id: str | None
+
+
+def moved_lines(statement: ProviderStatement, after: str | None, most: int) -> list[MovedLine]:
+    """The next differences of a statement that moved money and have no movement yet, in the order of their places."""
+    place = DifferenceInStatement
+    rows: Any = (
+        StatementDifference.select(StatementDifference, place.id.alias("place_id"), place.at)
+        .join(place, on=(place.difference_id == StatementDifference.id))
+        .where(place.statement_id == statement.id, place.id > after if after else True)
+        .where(StatementDifference.movement_id.is_null(), StatementDifference.ended_at.is_null())
+        .where(StatementDifference.moved_cents != 0, StatementDifference.verdict.in_(_MOVED))
+        .order_by(place.id)
+        .limit(most)
+    )
+    return [
+        MovedLine(
+            row.place_id,
+            row.id,
+            _told_by(row, row.at),
+            row.transaction_id if row.verdict == Verdict.AMOUNT_DIFFERS else None,
+        )
+        for row in rows.objects()
+    ]
+
+
+def hold_lines(lines: Sequence[MovedLine], now: datetime) -> None:
+    """Find or make the movements of some lines. Call in a unit of work that has locked the imports and nothing else."""
+    lock_amounts((each.told.account, each.told.direction, each.told.amount_cents) for each in lines)
+    for account, direction in sorted(product({each.told.account for each in lines}, (IN, OUT))):
+        lock_receipts(account, direction, [each.told.receipt for each in lines if each.told.direction == direction])
+    for line in lines:
+        if (movement := _movement_of(line, now)) is not None:
+            changed = StatementDifference.update(movement_id=movement.id)
+            changed.where(StatementDifference.id == line.difference_id).execute()
+
+
+def take_back(statement: ProviderStatement, now: datetime) -> None:
+    """Let a statement tell of its movements no more: what only it told counts nowhere, and another way tells it anew.
+
+    INVALID_REQUEST, with their ids, while such movements are used. Call in a unit of work that has locked the imports.
+    """
+    own = DifferenceInStatement.alias()
+    others = (
+        DifferenceInStatement.select(StatementDifference.movement_id)
+        .join(StatementDifference, on=(StatementDifference.id == DifferenceInStatement.difference_id))
+        .join_from(
+            DifferenceInStatement,
+            ProviderStatement,
+            on=(ProviderStatement.id == DifferenceInStatement.statement_id),
+        )
+        .where(StatementDifference.movement_id.is_null(False), ProviderStatement.state == StatementState.STORED)
+        .where(ProviderStatement.id != statement.id)
+    )
+    places = own.select(own.difference_id).where(own.statement_id == statement.id)
+    told = StatementDifference.select(StatementDifference.movement_id).where(StatementDifference.id.in_(places))
+    rows = Movement.select().where(Movement.id.in_(told), Movement.id.not_in(others), Movement.same_as.is_null())
+    only = [row for row in rows if {each["way"] for each in row.told} == {WayIn.STATEMENT}]
+    if used := [row for row in only if row.use_kind is not None]:
+        raise ServiceError(Code.INVALID_REQUEST, f"The import stays: it alone told of {_named(used)}")
+    for row in only:
+        row.change(told=[], held_because=None, waits_for=None, beside=[], updated_at=now)
+    ids = [row.id for row in only]
+    StatementDifference.update(movement_id=None).where(StatementDifference.movement_id.in_(ids)).execute()
+
+
+def _told_by(difference: StatementDifference, at: datetime) -> Told:
+    receipt = difference.provider_id or ""
+    return Told(
+        WayIn.STATEMENT,
+        difference.provider,
+        IN if difference.moved_cents > 0 else OUT,
+        abs(difference.moved_cents),
+        receipt if canonical_receipt(receipt) and len(receipt) <= _LONGEST_RECEIPT else "",
+        phone_number_in(difference.party or ""),
+        at,
+    )
+
+
+def _movement_of(line: MovedLine, now: datetime) -> Movement | None:
+    """The movement of a line; None where its receipt is that of a payment of ours, which another line matches."""
+    money, amount_cents = find_or_make(line.told, now), line.told.amount_cents
+    named = None if line.differing_id is None else find_row(Transaction, line.differing_id)
+    if (payment := money.payment) is not None and (payment.amount_cents != amount_cents or payment.released_at):
+        money, named = find_or_make(replace(line.told, receipt=""), now), payment
+    elif (first := money.movement) is not None and first.amount_cents != amount_cents:
+        # The statement shows what moved. The receipt stays with what was told of it first.
+        first.other_amount_cents = amount_cents
+        first.held_because = BOTH_AMOUNTS if first.use_kind is None else None
+        first.save()
+        money = find_or_make(replace(line.told, receipt=""), now)
+    if (movement := money.movement) is None:
+        return None
+    movement.at = movement.at or line.told.at
+    if movement.use_kind is None and not movement.held_because:
+        hold(movement, ONLY_IN_STATEMENT, now)
+        if named is not None:
+            _put_beside(movement, named)
+    movement.save()
+    return movement
+
+
+def _put_beside(movement: Movement, payment: Transaction) -> None:
+    """Put a payment of ours beside a movement, whose line is about it, but not about what it moved here."""
+    movement.held_because = f"Its line names transaction {payment.id}, of {written_amount(payment.amount_cents)}"
+    movement.beside = [{"transaction_id": payment.id}]
+    movement.waits_for = payment.id if payment.status in UNFINISHED else None
+
+
+def _named(movements: Sequence[Movement]) -> str:
+    names = [f"movement {row.id} ({row.use_kind})" for row in movements[:_MOST_NAMED]]
+    more = len(movements) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")
