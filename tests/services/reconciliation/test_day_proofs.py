@@ -69,7 +69,13 @@ DAMAGE: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a line": (_forget_a_line, OTHER_BOOKS),
     "all lines": (lambda: StatementDay.delete().execute(), OTHER_BOOKS),
-    "a reason": (lambda: StatementDifference.update(reason="another").execute(), OTHER_BOOKS),
+    "a reason": (
+        lambda: (
+            StatementDifference.update(reason="another").where(StatementDifference.ended_at.is_null(False)).execute()
+        ),
+        OTHER_BOOKS,
+    ),
+    "a movement": (lambda: StatementDifference.update(movement_id=None).execute(), OTHER_BOOKS),
     "a review": (
         lambda: StatementDifference.update(ended_at=None, ended_by=None, reason=None).execute(),
         OTHER_BOOKS,

@@ -28,6 +28,8 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt, written_amount
 
 _MOVED = (Verdict.NOT_OURS, Verdict.REVERSAL, Verdict.AMOUNT_DIFFERS)
+# What operators decide about a movement tells nothing of it.
+_STATEMENT_ALONE = {WayIn.STATEMENT, WayIn.ASSIGNMENT, WayIn.SAME_PAYMENT}
 _LONGEST_RECEIPT = 200
 _MOST_NAMED = 5
 
@@ -98,7 +100,7 @@ def take_back(statement: ProviderStatement, now: datetime) -> None:
     places = own.select(own.difference_id).where(own.statement_id == statement.id)
     told = StatementDifference.select(StatementDifference.movement_id).where(StatementDifference.id.in_(places))
     rows = Movement.select().where(Movement.id.in_(told), Movement.id.not_in(others), Movement.same_as.is_null())
-    only = [row for row in rows if {each["way"] for each in row.told} == {WayIn.STATEMENT}]
+    only = [row for row in rows if {each["way"] for each in row.told} <= _STATEMENT_ALONE]
     if used := [row for row in only if row.use_kind is not None]:
         raise ServiceError(Code.INVALID_REQUEST, f"The import stays: it alone told of {_named(used)}")
     for row in only:
