@@ -20,7 +20,12 @@ from ussd_server.services.reconciliation.messages import CloseDay, DayState
 from ussd_server.status import Code, ServiceError
 
 _STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | marked(
-    {"late_change": "Late change", "timing": "Dated around midnight", "other_day": "Dated on another day"}
+    {
+        "held": "Held",
+        "late_change": "Late change",
+        "timing": "Dated around midnight",
+        "other_day": "Dated on another day",
+    }
 )
 
 
