@@ -34,7 +34,7 @@ _LONGEST_RECEIPT = 200
 _MOST_NAMED = 5
 
 
-class MovedLine(NamedTuple):
+class LineThatMoved(NamedTuple):
     """A line that moved money; `id` is its place in the statement, by which lines follow each other.
 
     `differing_id` is the payment of ours that it names, of another amount.
@@ -46,7 +46,7 @@ class MovedLine(NamedTuple):
     differing_id: str | None
 
 
-def moved_lines(statement: ProviderStatement, after: str | None, most: int) -> list[MovedLine]:
+def moved_lines(statement: ProviderStatement, after: str | None, most: int) -> list[LineThatMoved]:
     """The next differences of a statement that moved money and have no movement yet, in the order of their places."""
     place = DifferenceInStatement
     rows: Any = (
@@ -59,7 +59,7 @@ def moved_lines(statement: ProviderStatement, after: str | None, most: int) -> l
         .limit(most)
     )
     return [
-        MovedLine(
+        LineThatMoved(
             row.place_id,
             row.id,
             _told_by(row, row.at),
@@ -69,7 +69,7 @@ def moved_lines(statement: ProviderStatement, after: str | None, most: int) -> l
     ]
 
 
-def hold_lines(lines: Sequence[MovedLine], now: datetime) -> None:
+def hold_lines(lines: Sequence[LineThatMoved], now: datetime) -> None:
     """Find or make the movements of some lines. Call in a unit of work that has locked the imports and nothing else."""
     lock_amounts((each.told.account, each.told.direction, each.told.amount_cents) for each in lines)
     for account, direction in sorted(product({each.told.account for each in lines}, (IN, OUT))):
@@ -122,7 +122,7 @@ def _told_by(difference: StatementDifference, at: datetime) -> Told:
     )
 
 
-def _movement_of(line: MovedLine, now: datetime) -> Movement | None:
+def _movement_of(line: LineThatMoved, now: datetime) -> Movement | None:
     """The movement of a line; None where its receipt is that of a payment of ours, which another line matches."""
     money, amount_cents = find_or_make(line.told, now), line.told.amount_cents
     named = None if line.differing_id is None else find_row(Transaction, line.differing_id)

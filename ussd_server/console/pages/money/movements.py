@@ -14,7 +14,7 @@ from ussd_server.console.links import link_to
 from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import PROVIDER, Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.movements.messages import ListMovements
+from ussd_server.services.movements.messages import ListMovements, MovementView
 from ussd_server.status import Code, ServiceError
 
 _COLUMNS = (
@@ -25,9 +25,9 @@ _COLUMNS = (
     Column("amount", "Amount", "money"),
     Column("phone_number", "Number", "code", missing="unknown"),
     Column("name", "Name", where="files"),
-    Column("code", "Typed", missing="nothing"),
+    Column("code", "Typed", value=lambda each: _typed(each), missing="nothing"),
     Column("held_because", "Why", "sentence"),
-    Column("suggestions", "Perhaps", value=lambda each: ", ".join(each.suggestions), missing="no suggestion"),
+    Column("suggestions", "Perhaps", value=lambda each: ", ".join(each.suggestions), where="files"),
     Column("movement_id", "Id", "id", where="files"),
 )
 
@@ -83,6 +83,12 @@ def propose_return(context: RequestContext, movement_id: str) -> Any:
 def propose_own(context: RequestContext, movement_id: str) -> Any:
     with _shown_again(movement_id, context):
         return propose("movement.own", movement_id, context)
+
+
+def _typed(each: MovementView) -> str | None:
+    """What a payer typed, and the code that was meant perhaps."""
+    suggested = each.suggestions[0] if each.suggestions else None
+    return each.code if suggested in (None, each.code) else f"{each.code or ''} ({suggested}?)".strip()
 
 
 def _shown_again(movement_id: str, context: RequestContext) -> AbstractContextManager[None]:
