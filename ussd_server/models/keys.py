@@ -14,7 +14,8 @@ class ApiKey(Table):
     with). Both name their master key. The `previous_` columns hold the secret that a rotation replaced, valid until
     `previous_secret_expires_at`. `created_by` is the id of a person, null for a key of the operator's;
     `allowed_addresses` are networks with spaces between, null for any. `bounds_set_by` has for each column that bounds
-    the key the role of the person who set it, or `operator`.
+    the key the role of the person who set it, or `operator`. `people` made or rotated the key, `readers` read its
+    secret; `behind_secret` says who of them stands behind it.
     """
 
     id = fixed(IdField(primary_key=True))
@@ -34,12 +35,21 @@ class ApiKey(Table):
     last_used_at = MomentField(null=True)
     people = PeopleField(null=True)
     previous_people = PeopleField(null=True)
+    readers = PeopleField(null=True)
+    previous_readers = PeopleField(null=True)
     name = TextField(null=True)
     created_by = fixed(IdField(null=True))
     allowed_addresses = TextField(null=True)
     daily_limit_cents = CentsField(null=True)
     last_used_address = TextField(null=True)
     bounds_set_by = JsonField()
+
+
+def behind_secret(
+    people: frozenset[str] | None, readers: frozenset[str] | None, *, counts_readers: bool
+) -> frozenset[str]:
+    """Return who stands behind a secret of a key: its readers too, where its client counts them."""
+    return frozenset().union(people or (), (counts_readers and readers) or ())
 
 
 class DeletedApiKey(Table):

@@ -33,8 +33,8 @@ _ROWS_AT_ONCE = 500
 _DAY = timedelta(days=1)
 
 _OF_KEY = (
-    "client_id", "apikey", "scopes", "people", "previous_people", "is_active", "expires_at", "allowed_addresses",
-    "daily_limit_cents", "created_by", "bounds_set_by",
+    "client_id", "apikey", "scopes", "people", "previous_people", "readers", "previous_readers", "is_active",
+    "expires_at", "allowed_addresses", "daily_limit_cents", "created_by", "bounds_set_by",
 )  # fmt: skip
 _OF_BANK_ACCOUNT = ("bank", "number", "name", "confirmed_by", "confirmed_at", "keep_cents", "minimum_cents")
 _OF_CODE = (

@@ -197,6 +197,19 @@ def test_where_readers_do_not_count_only_who_made_or_rotated_a_key_is_behind_it(
     assert desk.approve("bob", desk.draft(maker))
 
 
+def test_who_has_read_already_is_free_while_readers_do_not_count(desk: Desk) -> None:
+    maker = desk.operators_key("payouts:*")
+    desk.web.get(KEYS, headers=desk.headers("bob"))
+    assert not desk.approve("bob", desk.draft(maker, "P1"))
+    desk.services.clients.count_readers(desk.client.id, False, operator_context())
+    assert desk.approve("bob", desk.draft(maker, "P2"))
+    rotated = desk.rotate("ann", maker, 3600)
+    assert desk.approve("bob", desk.draft(maker, "P3")), "with the secret of before"
+    desk.web.get(KEYS, headers=desk.headers("bob"))
+    desk.services.clients.count_readers(desk.client.id, True, operator_context())
+    assert not desk.approve("bob", desk.draft(rotated, "P4")), "who read meanwhile counts again"
+
+
 def test_a_secret_that_a_list_hides_counts_no_reader(desk: Desk) -> None:
     desk.add("dev", "developer")
     approver = desk.key_of("bob")

@@ -57,12 +57,13 @@ def set_active(client: str, reason: str | None, is_active: bool) -> None:
 
 @clients.command(example="acme --ignore")
 @click.argument("client")
-@click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on (default), or stop.")
+@click.option("--count/--ignore", "is_counted", required=True, help="Count them (default), or stop.")
 def readers(client: str, is_counted: bool) -> None:
     """Stop to count people of CLIENT (name or id) who read the secret of a key as people behind the key.
 
-    While they count, they approve no payout that the key made, nor with the key what they made. With --ignore, one
-    person who reads a colleague's secret can make and approve a payout alone.
+    While they count, they approve no payout that the key made, nor with the key what they made. With --ignore, nobody
+    counts who read a secret before or after: one person who reads a colleague's secret can make and approve a payout
+    alone.
     """
     client_id = client_named(client).client_id
     changed = services().clients.count_readers(client_id, is_counted, operator_context())

@@ -181,6 +181,8 @@ class ApiKeyService:
                     previous_secret_expires_at=grace_ends_at if previous_secret else None,
                     people=_people(context),
                     previous_people=row.people if previous_secret else None,
+                    readers=None,
+                    previous_readers=row.readers if previous_secret else None,
                     updated_at=now,
                 ).where(ApiKey.id == row.id).execute()
             write_audit_event("api_key.rotated", context, now, client_id=row.client_id, object_id=row.id)

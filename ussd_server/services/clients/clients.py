@@ -114,14 +114,14 @@ class ClientService:
         return _client_view(row)
 
     def count_readers(self, name_or_id: str, is_counted: bool, context: RequestContext) -> ClientView:
-        """Stop to count people who read a key's secret from now on as people behind the key, or count them again.
+        """Stop to count people who read a key's secret as people behind the key, or count all of them again.
 
-        Who counts already still does, until the key is rotated. NOT_FOUND for an unknown client.
+        A payout that was made before keeps the people behind its key. NOT_FOUND for an unknown client.
         """
         context.require_operator()
         now = self._clock.now()
         row = _find_client(name_or_id)
-        with unit_of_work():
+        with self._key_cache.invalidate(row.id):
             row.change(counts_readers=is_counted, updated_at=now)
             action = "client.readers_counted" if is_counted else "client.readers_ignored"
             write_audit_event(action, context, now, client_id=row.id, object_id=row.id)

@@ -30,7 +30,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.limits.networks import Network, read_network
 from ussd_server.limits.sliding_window import Proof
 from ussd_server.models.clients import Client
-from ussd_server.models.keys import ApiKey, UnseenChanges
+from ussd_server.models.keys import ApiKey, UnseenChanges, behind_secret
 from ussd_server.redis.pipeline import Circuit, RedisAwayError, RedisPipeline
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.threads import CachedValue
@@ -155,8 +155,11 @@ _FIND = CompiledQuery(
             ApiKey.expires_at,
             ApiKey.people,
             ApiKey.previous_people,
+            ApiKey.readers,
+            ApiKey.previous_readers,
             ApiKey.allowed_addresses,
             Client.is_active.alias("is_client_active"),
+            Client.counts_readers.alias("counts_readers"),
         )
         .join(Client, JOIN.INNER, on=(Client.id == ApiKey.client_id))
         .where(ApiKey.apikey == param(ApiKey.apikey))
@@ -270,7 +273,7 @@ def _key_of(row: Any) -> CachedKey:
             key_id=row.id,
             key_name=row.name,
             grants=None if row.scopes is None else frozenset(row.scopes.split()),
-            people=row.people or frozenset(),
+            people=behind_secret(row.people, row.readers, counts_readers=row.counts_readers),
         ),
         key_id=row.id,
         client_id=row.client_id,
@@ -280,6 +283,6 @@ def _key_of(row: Any) -> CachedKey:
         previous_secret_expires_at=row.previous_secret_expires_at,
         is_enabled=bool(row.is_active and row.is_client_active),
         expires_at=row.expires_at,
-        previous_people=row.previous_people or frozenset(),
+        previous_people=behind_secret(row.previous_people, row.previous_readers, counts_readers=row.counts_readers),
         allowed_networks=row.allowed_addresses and tuple(map(read_network, row.allowed_addresses.split())),
     )

@@ -15,7 +15,7 @@ from ussd_server.context import APPROVE, NOT_PERMITTED, Caller, CallerKind, Requ
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client, User
-from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.models.keys import ApiKey, DeletedApiKey, behind_secret
 from ussd_server.models.payouts import Approval, Payout
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import lowered_limit
@@ -224,5 +224,8 @@ def _alone(giver: str, keys: Collection[str]) -> str | None:
 
 def _keys_of_one_person(client_id: str, person: str) -> frozenset[str]:
     """The ids of the keys behind which no other person stands."""
-    keys = ApiKey.select(ApiKey.id, ApiKey.people).where(ApiKey.client_id == client_id)
-    return frozenset(key.id for key in keys if key.people == {person})
+    counts_readers = Client.get_by_id(client_id).counts_readers
+    keys = ApiKey.select(ApiKey.id, ApiKey.people, ApiKey.readers).where(ApiKey.client_id == client_id)
+    return frozenset(
+        key.id for key in keys if behind_secret(key.people, key.readers, counts_readers=counts_readers) == {person}
+    )

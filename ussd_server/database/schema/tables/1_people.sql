@@ -72,6 +72,8 @@ CREATE TABLE api_keys (
     last_used_at timestamptz,
     people text,
     previous_people text,
+    readers text,
+    previous_readers text,
     name text,
     created_by uuid,
     allowed_addresses text,

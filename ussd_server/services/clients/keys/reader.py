@@ -8,8 +8,8 @@ from typing import Any
 
 from ussd_server.context import APPROVE, NOT_PERMITTED, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import for_update
-from ussd_server.models.clients import Client, User
-from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
+from ussd_server.models.clients import User
+from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending, behind_secret
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import action_at, write_audit_event
 from ussd_server.services.clients.key_cache import KeyCache
@@ -85,7 +85,7 @@ class ApiKeyReader:
         if not context.may("api_keys:list"):
             return ()
         rows = ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id.desc())
-        return self._summaries([row for row in rows if user_id in (row.people or ())])
+        return self._summaries([row for row in rows if user_id in _may_know(row)])
 
     def find_any(self, id_or_apikey: str, context: RequestContext) -> ApiKeySummary:
         """One key of any client, for the operator. NOT_FOUND for an unknown one."""
@@ -117,7 +117,7 @@ class ApiKeyReader:
         return may_read_secret(key, context)
 
     def reveal(self, api_key_id: str, context: RequestContext) -> str:
-        """The secret of a key, noted in the audit trail; its reader counts as a person behind the key.
+        """The secret of a key. Its reader is noted in the audit trail and among the key's readers.
 
         NOT_FOUND for a key that is not the client's.
         INSUFFICIENT_SCOPE for a key that may approve payouts or send money where the caller may not.
@@ -228,22 +228,23 @@ def may_read_secret(row: ApiKey | ApiKeySummary, context: RequestContext) -> boo
 
 
 def ids_not_read_yet(rows: Iterable[ApiKey], context: RequestContext) -> list[str]:
-    """The ids of the keys whose secret the caller has not read before; none for the operator.
-
-    None, too, for a client that does not count readers among the `people` of a key.
-    """
+    """The ids of the keys whose secret the caller has neither made nor read before; none for the operator."""
     person = context.caller.user_id
-    unread = [] if person is None else [row.id for row in rows if person not in (row.people or ())]
-    return unread if unread and Client.get_by_id(context.client_id).counts_readers else []
+    return [] if person is None else [row.id for row in rows if person not in _may_know(row)]
+
+
+def _may_know(row: ApiKey) -> frozenset[str]:
+    """Who may know the present secret of a key, whether the client counts readers or not."""
+    return behind_secret(row.people, row.readers, counts_readers=True)
 
 
 def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCache, vault: Vault) -> None:
-    """Count the caller as a person behind these keys, in every process from the return on."""
+    """Note the caller as a reader of these keys, in every process from the return on."""
     client_id, person = context.client_id, context.caller.user_id
     assert person is not None
     readers = people_behind(client_id, [person])
     with key_cache.invalidate(client_id):
-        keys = ApiKey.select(ApiKey.id, ApiKey.people).where(ApiKey.id.in_(key_ids), ApiKey.client_id == client_id)
+        keys = ApiKey.select(ApiKey.id, ApiKey.readers).where(ApiKey.id.in_(key_ids), ApiKey.client_id == client_id)
         for key in for_update(keys.order_by(ApiKey.id)):
             with signed_change(vault, ApiKey, key.id):
-                ApiKey.update(people=readers.union(key.people or ())).where(ApiKey.id == key.id).execute()
+                ApiKey.update(readers=readers.union(key.readers or ())).where(ApiKey.id == key.id).execute()
