@@ -46,6 +46,8 @@ class Switches:
 
     # Seconds on the stand-in's clock until a payer approves, or a payout settles.
     approve_delay_seconds: float = 0.0
+    # Payers decline.
+    declined: bool = False
     # A payment that would succeed is first reported failed, and succeeds `second_thought_seconds` later.
     success_after_failure: bool = False
     # A payment that would succeed is reported so, and failed `second_thought_seconds` later.

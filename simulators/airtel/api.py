@@ -23,6 +23,7 @@ from simulators.airtel.requests import (
 )
 from simulators.airtel.scenarios import (
     AMBIGUOUS,
+    DECLINED,
     EXPIRED,
     FAILED,
     IN_PROGRESS,
@@ -110,9 +111,10 @@ class AirtelMoney(StandIn):
         if version == "v2":
             self.access.check_signature(PUSH_FORGED)
         requested = read_push(read_json(), self.settings.country, self.currency)
-        scenario = PUSHES.get(magic(requested.party), PUSH_SUCCEEDS)
-        self._refuse_if_lost(scenario, requested)
         switches = self.switches.now
+        usual = PUSHES[DECLINED] if switches.declined else PUSH_SUCCEEDS
+        scenario = PUSHES.get(magic(requested.party), usual)
+        self._refuse_if_lost(scenario, requested)
         if self._accept(requested, self._push_steps(scenario, switches), self.settings.callback_url) is None:
             raise refusal(200, "ESB000041")
         returned_id: object = False if switches.id_false else requested.reference

@@ -26,6 +26,7 @@ from simulators.mtn.requests import (
 )
 from simulators.mtn.scenarios import (
     AMOUNTS,
+    DECLINED,
     FAILED,
     HOLDERS,
     PAYEES,
@@ -140,7 +141,7 @@ class MtnMomo(StandIn):
     def _scenario(self, requested: RequestedPayment, switches: Switches) -> Scenario:
         collects = requested.kind == REQUEST_TO_PAY.name
         if collects:
-            chosen = PAYERS.get(requested.party)
+            chosen = PAYERS.get(requested.party) or (DECLINED if switches.declined else None)
         elif requested.kind == REFUND.name:
             chosen = REFUNDS.get(requested.original) or self._refund_scenario(requested)
         else:

@@ -34,7 +34,10 @@ PAYERS = _FIRST_FIVE | {
     "46733123462": _failed("SERVICE_UNAVAILABLE"),
     "46733123463": _failed("COULD_NOT_PERFORM_TRANSACTION"),
     "46733123464": _failed("TRANSFER_TYPE_UNKNOWN"),
+    # Of our own making: `ussd-server providers try` collects from a number that is no wallet.
+    "256790000000": _failed("PAYER_NOT_FOUND"),
 }
+DECLINED = _failed("APPROVAL_REJECTED")
 
 PAYEES = _FIRST_FIVE | {
     "46733123455": _failed("NOT_ENOUGH_FUNDS"),

@@ -49,6 +49,7 @@ _REFUSED = {
     "providers adopt": "Must be one of: sandbox",
     "providers off": "Must be one of: sandbox",
     "providers on": "Must be one of: sandbox",
+    "providers try": "No such connection",
     "reconcile": "looks like the wrong file",
     "reconcile layouts remove": "not found",
     "reconcile review conclude": "not found",

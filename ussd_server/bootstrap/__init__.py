@@ -76,6 +76,7 @@ from ussd_server.services.transactions.bookings import DepositService
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.transactions import TransactionService
+from ussd_server.services.trials.trial import TrialService
 from ussd_server.services.ussd.actions import Actions
 from ussd_server.services.ussd.api_sessions import UssdService
 from ussd_server.services.ussd.channels import ChannelService
@@ -154,6 +155,7 @@ class Services:
         self.corrections = CorrectionService(runtime, creator)
         self.releases = ReleaseService(runtime, self.differences)
         self.movement_uses = MovementUseService(runtime, incoming)
+        self.trials = TrialService(runtime)
         self.recovery = RecoveryService(runtime, creator, self.provider_statements)
 
         # What phones show.

@@ -22,7 +22,7 @@ from ussd_server.cli.commands import show
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA, cents_of, moment_of
+from ussd_server.values import KAMPALA, cents_of, moment_of, phone_number
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -124,6 +124,19 @@ class Shillings(click.ParamType[int]):
             least = "0 shillings or more" if self._least_cents == 0 else "more than 0 shillings"
             self.fail(f"{value!r} must be {least}, such as 5000 or 5000.50", param, ctx)
         return cents
+
+
+class TypedNumber(click.ParamType[str]):
+    """A number such as 0772123456 or +256772123456, in the second form."""
+
+    name = "number"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The number in its long form."""
+        number = phone_number(value)
+        if number is None:
+            self.fail(f"{value!r} must be a number such as 0772123456", param, ctx)
+        return number
 
 
 client_option = click.option("--client", required=True, metavar="CLIENT", help="Name or id of the client.")

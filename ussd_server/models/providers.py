@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.tables import CentsField, JsonField, MomentField, Table
+from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, Table
 
 
 class ProviderSwitch(Table):
@@ -30,6 +30,25 @@ class ProviderPlace(Table):
     class Meta:
         table_name = "provider_places"
         primary_key = CompositeKey("provider", "direction")
+
+
+class TrialPayment(Table):
+    """A payment of `ussd-server providers try`, written before it is sent.
+
+    `callback_at` is when its first callback came. `movement_id` is its money, which is the operator's own.
+    """
+
+    provider_reference = IdField(primary_key=True)
+    connection = TextField()
+    direction = TextField()
+    amount_cents = CentsField()
+    sent_to = TextField()
+    sent_at = MomentField()
+    callback_at = MomentField(null=True)
+    movement_id = IdField(null=True)
+
+    class Meta:
+        table_name = "trial_payments"
 
 
 class ProviderFloat(Table):

@@ -114,6 +114,7 @@ def build_providers(
     is_sandbox: bool,
     callback_url: Callable[[str], str | None] = lambda _: None,
     tokens: SharedTokens | None = None,
+    make_transport: Callable[..., Transport] = Transport,
 ) -> list[Provider]:
     """The adapter of every connection, by its access; where `is_sandbox` also of providers that need none.
 
@@ -126,7 +127,7 @@ def build_providers(
     for access in accesses.values():
         access = replace(access, shared_tokens=tokens, callback_url=callback_url(access.kind))
         # A slow provider must not take the connections of another, so each has a pool of its own.
-        built.append(packages[access.kind].build(access, Transport(trust=trust, proxy=access.proxy), now))
+        built.append(packages[access.kind].build(access, make_transport(trust=trust, proxy=access.proxy), now))
     if is_sandbox:
         plain = [package for package in PACKAGES if package.read_settings is None]
         built += [package.build(None, Transport(trust=trust), now) for package in plain]

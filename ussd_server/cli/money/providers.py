@@ -6,6 +6,7 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import command, group, show, show_lines
+from ussd_server.cli.money.trial import try_
 from ussd_server.cli.names import KnownName, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -62,6 +63,9 @@ def adopt(old: str, new: str, reason: str, by: str, second: str) -> None:
     """
     adopted = services().provider_states.adopt(AdoptPlace(old, new, reason, by, second), operator_context())
     show(adopted, f"{adopted.payment_count} payments belong to {adopted.connection} now.")
+
+
+providers.add_command(try_)
 
 
 def _switch(request: SwitchProvider) -> None:

@@ -1,5 +1,6 @@
 """MTN Mobile Money."""
 
+from ussd_server.providers.known_replies import read_known_replies
 from ussd_server.providers.mtn.adapter import MtnProvider, read_settings
 from ussd_server.providers.package import ProviderPackage
 from ussd_server.providers.statement_format import read_statement_format
@@ -12,4 +13,5 @@ PACKAGE = ProviderPackage(
     read_settings=read_settings,
     number_prefixes=("39", "76", "77", "78", "79"),
     statement=read_statement_format(__name__),
+    known_replies=read_known_replies(__name__),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
+from ussd_server.models.providers import TrialPayment
 from ussd_server.services.processing.messages import Callback, CallbackPath
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.runtime import Runtime
@@ -14,7 +15,7 @@ class CallbackService:
 
     def __init__(self, runtime: Runtime, processor: PaymentProcessor) -> None:
         self._tokens, self._providers, self._wake_worker = runtime.tokens, runtime.providers, runtime.wake_up.send
-        self._processor = processor
+        self._processor, self._clock = processor, runtime.clock
 
     def receive(self, callback: Callback) -> None:
         """Make the status query of the payment in a callback due now. Repeated and late callbacks do no harm.
@@ -25,8 +26,13 @@ class CallbackService:
         if provider is None or not self._tokens.is_callback_secret(callback.provider, callback.secret):
             raise ServiceError(Code.NOT_FOUND, "Not found")
         reference = provider.reference_in(callback.body)
-        if reference is not None and self._processor.bring_forward(reference):
+        if reference is None:
+            return
+        if self._processor.bring_forward(reference):
             self._wake_worker()
+        is_first = (TrialPayment.provider_reference == reference) & TrialPayment.callback_at.is_null()
+        if TrialPayment.select().where(is_first).exists():
+            TrialPayment.update(callback_at=self._clock.now()).where(is_first).execute()
 
     def paths(self, context: RequestContext) -> list[CallbackPath]:
         """The callback path of every provider that is switched on and reports, for the operator to register there."""

@@ -168,6 +168,17 @@ CREATE TABLE provider_places (
     PRIMARY KEY (provider, direction)
 );
 
+CREATE TABLE trial_payments (
+    provider_reference uuid PRIMARY KEY,
+    connection text NOT NULL,
+    direction text NOT NULL,
+    amount_cents bigint NOT NULL CHECK (amount_cents > 0),
+    sent_to text NOT NULL,
+    sent_at timestamptz NOT NULL,
+    callback_at timestamptz,
+    movement_id uuid UNIQUE
+); -- by key
+
 CREATE TABLE provider_floats (
     provider text PRIMARY KEY,
     amount_cents bigint,

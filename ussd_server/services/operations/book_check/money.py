@@ -285,7 +285,11 @@ MOVEMENT_RULES = {
         WHERE moved.id > :low AND moved.id <= :high AND moved.transaction_id IS NOT NULL AND paid.id IS NULL""",
     "was ended without a decision of two operators": """
         SELECT movement_id FROM movement_uses WHERE movement_id > :low AND movement_id <= :high
-            AND kind IN ('returned', 'own') AND (decided_by IS NULL OR reason IS NULL)""",
+            AND kind IN ('returned', 'own') AND (decided_by IS NULL OR reason IS NULL)
+            AND NOT EXISTS (
+                SELECT 1 FROM trial_payments AS tried JOIN movements AS moved ON moved.id = tried.movement_id
+                WHERE tried.movement_id = movement_uses.movement_id AND tried.amount_cents = moved.amount_cents
+            )""",
 }
 
 KEY_RULES = {
