@@ -62,6 +62,7 @@ class ListTransactionsQuery(fields.Query):
     status = fields.ChoiceOf("The status.", _STATUSES)
     type = fields.ChoiceOf("The type.", _TYPES)
     phone_number = fields.SUBSCRIBER
+    amount_cents = fields.Amount("The amount in shillings.", data_key="amount")
     reference = fields.Text(fields.REFERENCE, longest=_LONGEST_STORED_REFERENCE)
     provider_transaction_id = fields.Text("The provider's own identifier, once it is known.", longest=80)
     payout_id = fields.Text("The payout that it belongs to; null for none.", longest=36)

@@ -1053,9 +1053,9 @@ export class Operations {
    *
    * Permission: `transactions:read`.
    */
-  listTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<TransactionPage>;
+  listTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; amount?: Amount | number | bigint; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<TransactionPage>;
   /** Iterate over all pages of `listTransactions`. */
-  iterateTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Transaction, void>;
+  iterateTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; amount?: Amount | number | bigint; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Transaction, void>;
   /**
    * Give a succeeded collection back to its payer, wholly or in part.
    *
@@ -1073,9 +1073,9 @@ export class Operations {
    *
    * Permission: `collection:read`.
    */
-  listCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<TransactionPage>;
+  listCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; amount?: Amount | number | bigint; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<TransactionPage>;
   /** Iterate over all pages of `listCollected`. */
-  iterateCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Transaction, void>;
+  iterateCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; amount?: Amount | number | bigint; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Transaction, void>;
   /**
    * The balance of the main account, or of the account kept for a subscriber.
    *

@@ -69,7 +69,7 @@ def _model(name: str, schema: dict[str, Any]) -> str:
 def _operations(document: dict[str, Any]) -> str:
     known = models(document)
     methods = "\n".join(method for each in operations(document) for method in _methods(each, known))
-    names = ", ".join(name for name in known if re.search(rf"\b{name}\b", methods))
+    names = ", ".join(name for name in ("Amount", *known) if re.search(rf"\b{name}\b", methods))
     return f'''"""Every operation of the data API. {_MADE}"""
 
 from __future__ import annotations

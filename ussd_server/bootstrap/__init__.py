@@ -74,6 +74,7 @@ from ussd_server.services.subscribers.personal_data import PersonalDataService
 from ussd_server.services.subscribers.pins import SubscriberPins
 from ussd_server.services.transactions.bookings import DepositService
 from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.notes import NoteService
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.services.trials.trial import TrialService
@@ -130,6 +131,7 @@ class Services:
         # Payments, payouts, reports and reconciliation.
         creator = TransactionCreator(runtime)
         self.transactions = TransactionService(runtime, creator)
+        self.notes = NoteService(runtime)
         self.deposits = DepositService(creator)
         self.refunds = RefundService(runtime, creator, self.transactions)
         self.bank_accounts = BankAccountService(runtime)
@@ -176,7 +178,7 @@ class Services:
         self.events = EventService(runtime)
         self.relay = Relay(runtime)
         self.deliveries = DeliveryService(runtime)
-        self.delivery_attempts = AttemptService()
+        self.delivery_attempts = AttemptService(runtime)
         self.mails = MailService(runtime)
         self.mail_sender = MailSender(runtime, self.password_links)
         self.mail_reminders = MailReminders(runtime)

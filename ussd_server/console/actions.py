@@ -86,6 +86,7 @@ _SENTENCES = marked(
         "transaction.assigned": "assigned a payment to a client",
         "transaction.deposit_undone": "took back a deposit",
         "transaction.deposited": "recorded a deposit",
+        "transaction.noted": "wrote a note on a payment",
         "transaction.recovered": "recovered a payment",
         "transaction.refunded": "refunded a payment",
         "transaction.reviewed": "closed the review of a payment",

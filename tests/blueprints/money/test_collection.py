@@ -37,6 +37,11 @@ def test_its_filters_and_pages_are_those_of_transactions(program: Program) -> No
     assert references(program, status="succeeded") == ["paid"]
     assert references(program, type="collection") == ["refused", "paid"]
     assert references(program, type="disbursement") == []
+    assert references(program, amount="5000.00") == ["refused", "paid"]
+    assert references(program, amount="1") == []
+    for path in (PATH, "/api/transactions"):
+        refused = program.get(path, amount="much")
+        assert (refused.status_code, refused.json["error"]) == (400, "INVALID_AMOUNT")
     page = program.get(PATH, limit=1).json["data"]
     assert page["items"] == program.get("/api/transactions", reference="refused").json["data"]["items"]
     assert references(program, cursor=page["next_cursor"]) == ["paid"]

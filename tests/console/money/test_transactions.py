@@ -54,6 +54,7 @@ def test_the_list_is_filtered_as_people_write_and_is_the_same_as_csv_and_json(
         ("phone_number=%2B256770000000", [paid]),
         ("phone_number=nonsense", []),
         ("reference=order-2", [failed]),
+        ("amount=5,000", [paid]),
         (f"receipt={receipt}", [paid]),
         ("from=2020-01-01&to=2020-12-31", []),
         ("from=2020-01-01&to=2099-12-31", [failed, paid]),
@@ -63,6 +64,23 @@ def test_the_list_is_filtered_as_people_write_and_is_the_same_as_csv_and_json(
         assert [item["transaction_id"] for item in found] == [each.transaction_id for each in expected], query
     assert visitor.get("/transactions?from=yesterday").status_code == 400
     assert visitor.get("/transactions?to=9999-12-31").status_code == 400
+    assert visitor.get("/transactions?amount=much").status_code == 400
+
+
+def test_a_note_on_a_payment_is_read_by_everyone_who_sees_it(
+    visit: Visit, operator: Operators, services: Services, example_client: ExampleClient
+) -> None:
+    payment = pay(services, example_client).transaction_id
+    admin, viewer, ann = visit("admin"), visit("viewer"), operator("ann")
+    admin.get(f"/transactions/{payment}")
+    assert admin.post(f"/transactions/{payment}/notes", note="<b>paid twice</b>").status_code == 303
+    ann.get(f"/operator/transactions/{payment}")
+    assert ann.post(f"/operator/transactions/{payment}/notes", note="asked MTN").status_code == 303
+    viewer.get(f"/transactions/{payment}")
+    assert viewer.post(f"/transactions/{payment}/notes", note="x").status_code == 403
+    for page in (viewer.get(f"/transactions/{payment}"), ann.get(f"/operator/transactions/{payment}")):
+        assert "&lt;b&gt;paid twice&lt;/b&gt;" in page.text
+        assert "asked MTN" in page.text
 
 
 def test_a_list_offers_the_usual_periods_and_keeps_its_other_filters(

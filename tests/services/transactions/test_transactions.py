@@ -15,7 +15,13 @@ from ussd_server.models.sending import Event
 from ussd_server.models.transactions import IdempotencyKey
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import TransactionCreator
-from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, ListTransactions, TransactionView
+from ussd_server.services.transactions.messages import (
+    CreateRefund,
+    GetTransaction,
+    ListTransactions,
+    TransactionView,
+    WriteNote,
+)
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.webhooks.events import payloads_of
 from ussd_server.status import Code, ServiceError
@@ -192,6 +198,35 @@ def test_an_operator_and_a_client_take_no_names_from_each_other(services: Servic
     assert balances(context.client_id)["main"] == (150_000, 10_000)
     listed = services.transactions.list(ListTransactions(reference="april"), context).items
     assert sorted(item.type for item in listed) == ["collection", "deposit"]
+
+
+def test_payments_of_an_amount_are_listed(services: Services) -> None:
+    context = a_client()
+    wanted = made(services, context, shillings=5001)
+    made(services, context, shillings=5000)
+    for list_payments in (services.transactions.list, services.transactions.list_collected):
+        listed = list_payments(ListTransactions(amount_cents=500_100), context).items
+        assert [item.transaction_id for item in listed] == [wanted]
+
+
+def test_a_note_on_a_payment_stays_with_who_wrote_it(services: Services, clock: MovableClock) -> None:
+    context = a_client()
+    payment = made(services, context)
+    services.notes.write(WriteNote(payment, " The payer called; she paid twice. "), context)
+    clock.advance(1)
+    services.notes.write(WriteNote(payment, "=1+1"), context)
+    assert [note.text for note in services.notes.list(payment, context)] == [
+        "The payer called; she paid twice.",
+        "=1+1",
+    ]
+    assert services.notes.list(payment, a_client("Other")) == ()
+    with pytest.raises(ServiceError) as foreign:
+        services.notes.write(WriteNote(payment, "hers"), a_client("Third"))
+    assert foreign.value.code is Code.TRANSACTION_NOT_FOUND
+    for text in (" ", "x" * 201):
+        with pytest.raises(ServiceError) as refused:
+            services.notes.write(WriteNote(payment, text), context)
+        assert refused.value.code is Code.INVALID_REQUEST
 
 
 def test_the_same_reference_of_another_client_is_another_transaction(services: Services) -> None:

@@ -43,10 +43,13 @@ def test_every_attempt_is_kept_as_it_was_sent_with_its_reply(services: Services,
     health = attempts.of_webhook(webhook.id, call)
     assert [seen.event_id for seen in health.attempts] == [event_id] * 3
     assert [seen.answer_status for seen in health.attempts] == [None, 200, 500]
+    assert (health.tried, health.failed) == (3, 2)
     assert health.attempts[0].event_type == "ussd.session.ended"
     with pytest.raises(ServiceError) as refused:
         attempts.of_event(event_id, stranger)
     assert refused.value.code is Code.NOT_FOUND
+    clock.advance(86_400)
+    assert attempts.of_webhook(webhook.id, call).tried == 0, "the share is of the last 24 hours"
     foreign = attempts.of_webhook(webhook.id, stranger)
     assert (foreign.attempts, foreign.waiting) == ((), 0)
 

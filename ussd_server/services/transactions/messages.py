@@ -243,6 +243,24 @@ class ListTransactions(ListPeriod):
     provider_transaction_id: str | None = None
     payout_id: str | None = None
     key_id: str | None = None
+    amount_cents: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteNote:
+    """Request of a person to write a note, of 1 to 200 characters, on a payment."""
+
+    transaction_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note on a payment. `email` is the person's, None for the operator."""
+
+    at: datetime
+    email: str | None
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ _FILTERS = (
     Transaction.type,
     Transaction.phone_number,
     Transaction.payout_id,
+    Transaction.amount_cents,
 )
 _OWN = CompiledQuery(
     lambda: Transaction.select().where(

@@ -37,7 +37,7 @@ from ussd_server.services.webhooks.messages import (
     is_of_transaction,
 )
 from ussd_server.services.webhooks.subscriptions import note_missed, switch_off, write_recovery
-from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.values import iso_milliseconds, new_id, new_id_floor
 from ussd_server.wire import view_of_row
 
 log = Logger(__name__)
@@ -257,12 +257,17 @@ def _note_standing(webhook: Webhook, is_taken: bool, now: datetime) -> None:
 
 _NEWEST = 20
 _MOST_WAITING = 1000
+_MOST_TRIED = 1000
+_DAY = timedelta(days=1)
 # An event has a delivery for each webhook and each redelivery; a page shows so many attempts.
 _MOST_OF_AN_EVENT = 200
 
 
 class AttemptService:
     """Shows a client what its webhooks were sent and what they answered."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
 
     def of_event(self, event_id: str, context: RequestContext) -> SentEvent:
         """The newest 200 delivery attempts of one event. Raises NOT_FOUND, also for another client's event."""
@@ -281,9 +286,15 @@ class AttemptService:
             Delivery.client_id == context.client_id,
             Delivery.status == DeliveryStatus.WAITING,
         )
+        since = new_id_floor(self._clock.now() - _DAY)
+        newest = rows.order_by(DeliveryAttempt.id.desc())
+        lately = newest.where(DeliveryAttempt.id >= since).limit(_MOST_TRIED)
+        answers = [answer for (answer,) in lately.select(DeliveryAttempt.answer_status).tuples()]
         return WebhookHealth(
-            tuple(map(_view, rows.order_by(DeliveryAttempt.id.desc()).limit(_NEWEST))),
+            tuple(map(_view, newest.limit(_NEWEST))),
             waiting.limit(_MOST_WAITING).count(),
+            len(answers),
+            sum(not 200 <= (answer or 0) < 300 for answer in answers),
         )
 
 

@@ -256,8 +256,11 @@ class SentEvent:
 class WebhookHealth:
     """The newest 20 attempts to reach a webhook, newest first, and how many deliveries wait for it.
 
-    `waiting` counts to 1000 and no further.
+    `waiting` counts to 1000 and no further. `failed` are those of the `tried` that the webhook did not accept, of the
+    newest 1000 attempts of the last 24 hours.
     """
 
     attempts: tuple[DeliveryAttemptView, ...]
     waiting: int
+    tried: int
+    failed: int

@@ -14,7 +14,7 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
-from ussd_server.console.links import acting_for, link_to
+from ussd_server.console.links import acting_for, link_to, operators_view
 from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import (
     PERIOD,
@@ -63,6 +63,7 @@ _FILTERS = {
     "status": TableFilter("status", "Status", words_of(messages.TransactionStatus), read=messages.TransactionStatus),
     "type": TableFilter("type", "Type", words_of(messages.TransactionType), read=messages.TransactionType),
     "phone_number": PHONE_NUMBER,
+    "amount_cents": TableFilter("amount", "Amount", placeholder="5,000", read=forms.cents),
     "reference": TableFilter("reference", "Reference"),
     "provider_transaction_id": TableFilter("receipt", "Receipt"),
     **PERIOD,
@@ -123,6 +124,14 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     return done("The refund is on its way to the payer.", "show_transaction", transaction_id=refund_id)
 
 
+@console.page("POST", "/transactions/<transaction_id>/notes", needs="transactions:write")
+@console.operators_page("POST", "/operator/transactions/<transaction_id>/notes")
+def write_note(context: RequestContext, transaction_id: str, client: ClientView | None = None) -> Any:
+    services().notes.write(messages.WriteNote(transaction_id, request.form.get("note", "")), context)
+    view = operators_view("show_transaction") if client else "show_transaction"
+    return done("The note is written.", view, transaction_id=transaction_id)
+
+
 @console.page("GET", "/operator/transactions/<transaction_id>", who="operator", shows="transaction")
 def show_transaction_for_operators(context: RequestContext, transaction_id: str) -> str:
     values = _about_any(transaction_id, context)
@@ -174,6 +183,7 @@ def about_payment(view: messages.TransactionHistory, context: RequestContext) ->
         "timeline": timeline_of(view),
         "double": services().transactions.doubles([view.transaction_id], context).get(view.transaction_id),
         "refunds": services().refunds.list(view.transaction_id, context),
+        "notes": services().notes.list(view.transaction_id, context),
         "events": events,
         "is_live": view.completed_at is None or _is_sending(events),
     }

@@ -77,6 +77,7 @@ CREATE INDEX transactions_newest ON transactions (client_id, id);
 CREATE INDEX transactions_newest_of_type ON transactions (client_id, type, id);
 CREATE INDEX transactions_newest_of_status ON transactions (client_id, status, id);
 CREATE INDEX transactions_newest_of_phone ON transactions (client_id, phone_number, id);
+CREATE INDEX transactions_newest_of_amount ON transactions (client_id, amount_cents, id);
 CREATE INDEX transactions_due ON transactions (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX transactions_in_review ON transactions (review_opened_at)
     WHERE review_opened_at IS NOT NULL AND review_closed_at IS NULL;
