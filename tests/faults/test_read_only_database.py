@@ -113,6 +113,14 @@ def test_what_a_server_reports_as_it_goes_away_is_trouble_and_no_bug(services: S
             database.execute_sql(f"DO $$ BEGIN RAISE SQLSTATE '{sqlstate}'; END $$")
 
 
+@on_postgres
+@pytest.mark.parametrize("sqlstate", ["42501", "XX000"])
+def test_a_disk_that_became_read_only_is_trouble_and_no_bug(services: Services, sqlstate: str) -> None:
+    text = 'could not open file "base/16384/16861": Read-only file system'
+    with pytest.raises(DATABASE_ERRORS):
+        database.execute_sql(f"DO $$ BEGIN RAISE '{text}' USING ERRCODE = '{sqlstate}'; END $$")
+
+
 def test_of_several_hosts_the_one_that_takes_writes_is_used_also_after_a_failover() -> None:
     with temporary_server() as primary, temporary_server(replica_of=primary) as standby:
         open_database(standby.url, 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +15,14 @@ from typing import Any
 
 import orjson
 import psycopg
-from peewee import InternalError, OperationalError, PostgresqlDatabase, Psycopg3Adapter, _ConnectionLocal
+from peewee import (
+    InternalError,
+    OperationalError,
+    PostgresqlDatabase,
+    ProgrammingError,
+    Psycopg3Adapter,
+    _ConnectionLocal,
+)
 from playhouse.pool import MaxConnectionsExceeded, PoolConnection, PooledDatabase, PooledPostgresqlDatabase
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
@@ -137,13 +146,16 @@ class PostgresPool(LendingPool, PooledPostgresqlDatabase):  # type: ignore[misc]
     def execute_sql(self, sql: str, params: Any = None) -> Any:
         try:
             return super().execute_sql(sql, params)
-        except InternalError as error:
-            # PostgreSQL counts these as internal errors; we handle them like a server that is away.
+        except (InternalError, ProgrammingError) as error:
+            # PostgreSQL counts these as its own errors or ours; we handle them like a server that is away.
             cause = getattr(error, "orig", None)
             if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
                 raise ReadOnlyDatabaseError("the database is read-only") from error
             if isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout):
                 raise OperationalError("the server ended an idle transaction") from error
+            # As the system says it: PostgreSQL itself stops within a second.
+            if os.strerror(errno.EROFS) in str(cause):
+                raise OperationalError("the server's disk is read-only") from error
             raise
 
     def __init__(self, *given: Any, **named: Any) -> None:
