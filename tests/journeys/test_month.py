@@ -211,7 +211,8 @@ def a_payment_at_midnight(m: School) -> None:
 
 
 def a_settlement(m: School) -> None:
-    due = m.ann.sent_file("/operator/settlements/reserve")
+    reserved = m.ann.send("/operator/settlements/reserve").partition("?")[2]
+    due = m.ann.file(f"/operator/settlements/waiting.csv?{reserved}")
     m.ann.send("/operator/settlements/file", file=(m.pay_out(due), "due.csv"))
     assert m.client.name in m.bob.confirm()
 

@@ -66,11 +66,6 @@ class Person(ConsoleVisitor):
         """The rows of a file."""
         return list(csv.DictReader(io.StringIO(self.open(path).removeprefix("\ufeff"))))
 
-    def sent_file(self, form: str, **fields: Any) -> list[dict[str, str]]:
-        """Send a form; the rows of the file that answers it."""
-        self._begin()
-        return list(csv.DictReader(io.StringIO(self.post(form, **fields).text.removeprefix("\ufeff"))))
-
     def send(self, form: str, **fields: Any) -> str:
         """Send a form; the path to which it leads."""
         self._begin()
