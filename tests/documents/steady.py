@@ -12,7 +12,7 @@ _ALWAYS = (
     (rf'("(?:\w*expires_at|next_\w+_at)": "){_MOMENT}', rf"\g<1>{_LATER}"),
     (_MOMENT, _NOW),
     (r'("day": ")20[0-9]{2}-[0-9]{2}-[0-9]{2}"', r'\g<1>2026-11-20"'),
-    (r"\d\d:\d\d:\d\d on \d+ \w+ \d{4} \(Kampala\)", "11:15:30 on 20 November 2026 (Kampala)"),
+    (r"\d\d:\d\d:\d\d on \d+ \w+ \d{4} \(Kampala\)", "11:15:30 on 20 Nov 2026 (Kampala)"),
     (r"\buk[0-9A-Za-z]{20}\b", "uk7Q2mX9fK4sT1bL8vC3dZ"),
     (r"(ussdsk_|whsec_)[^\s\"…]{3,4}…", r"\g<1>Qm4…"),
     # A refresh token begins with the time of its login.

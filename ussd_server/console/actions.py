@@ -71,6 +71,8 @@ _SENTENCES = marked(
         "proposal.confirmed": "confirmed a proposal",
         "proposal.made": "made a proposal",
         "proposal.withdrawn": "withdrew a proposal",
+        "provider.away": "noticed that a provider went away",
+        "provider.back": "noticed that a provider came back",
         "provider.adopted": "said that two addresses of a provider are one",
         "provider.float_low": "noticed that the float of a provider is low",
         "provider.float_restored": "noticed that the float of a provider is enough again",

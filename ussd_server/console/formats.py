@@ -15,9 +15,10 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
+from ussd_server.console.actions import action_in_words
 from ussd_server.languages import gettext, marked
 from ussd_server.providers.registry import short_name
-from ussd_server.services.reports.messages import HourOfPayments
+from ussd_server.services.reports.messages import MovedInSpan
 from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
 
 NETWORKS = {"64110": "MTN", "64101": "Airtel", "64111": "UTL", "64114": "Africell"}
@@ -205,9 +206,15 @@ def version_of(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else "missing"
 
 
-def hourly(hours: Iterable[HourOfPayments], name: str) -> list[tuple[str, float]]:
-    """One field of hours as points of a chart, in shillings."""
-    return [(local_time(hour.began_at), getattr(hour, name) / 100) for hour in hours]
+def short_day(value: date) -> str:
+    """A day as a chart has it: `22 Nov`."""
+    return value.strftime("%d %b")
+
+
+def points(spans: Iterable[MovedInSpan], name: str, *, by_day: bool) -> list[tuple[str, float]]:
+    """One field of hours or of days as points of a chart, in shillings."""
+    written: Callable[[datetime], str] = (lambda at: short_day(at.astimezone(KAMPALA))) if by_day else local_time
+    return [(written(span.began_at), getattr(span, name) / 100) for span in spans]
 
 
 def _as_shown(word_filter: Callable[[str], Any]) -> Callable[[Context, str], Any]:
@@ -234,7 +241,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "breakable": breakable,
     "duration": duration,
     "iso": iso,
-    "hourly": hourly,
+    "points": points,
+    "action_in_words": _as_shown(action_in_words),
     "provider_name": provider_name,
     "network_name": network_name,
     "language_name": language_name,

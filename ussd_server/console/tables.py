@@ -27,8 +27,8 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.]+")
 _NO_NOUN = re.compile(r"^(?:list|show|find|search)_(?:any_)?|_for_operators$")
 
 Kind = Literal[
-    "text", "code", "day", "id", "money", "moment", "number", "path", "person", "phone", "reference", "sentence",
-    "status", "word",
+    "text", "code", "day", "duration", "id", "money", "moment", "number", "path", "person", "phone", "reference",
+    "sentence", "status", "word",
 ]  # fmt: skip
 
 

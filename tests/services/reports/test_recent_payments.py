@@ -76,6 +76,9 @@ def test_sums_of_a_period_are_compared_with_the_same_time_before_it(
     day, week = recent.sums(1, call), recent.sums(7, call)
     assert (day.collected, day.paid_out.cents) == (MovedMoney(2, 304_000, 100_000), 0)
     assert week.collected == MovedMoney(5, 454_900, 2_000)
+    assert [each.collected_cents for each in day.by_day] == [304_000]
+    assert (len(week.by_day), sum(each.collected_cents for each in week.by_day)) == (7, 454_900)
+    assert week.by_day[-1] == day.by_day[0]
     assert (day.collected.change, day.paid_out.change) == (2.04, None)
     assert recent.sums(1, operator()).collected.count == 3
     monkeypatch.setattr(recent_payments, "MOST_PAYMENTS", 1)

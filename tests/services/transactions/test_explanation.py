@@ -30,7 +30,7 @@ from ussd_server.services.transactions.messages import (
 
 AT = datetime(2026, 11, 22, 11, 3, 12, tzinfo=UTC)
 NEXT = datetime(2026, 11, 22, 11, 3, 42, tzinfo=UTC)
-THEN, SOON = "at 14:03:12 on 22 November 2026 (Kampala)", "at 14:03:42 on 22 November 2026 (Kampala)"
+THEN, SOON = "at 14:03:12 on 22 Nov 2026 (Kampala)", "at 14:03:42 on 22 Nov 2026 (Kampala)"
 
 
 def view(kind: str, status: str, **more: Any) -> TransactionView:

@@ -230,7 +230,7 @@ def message_of(
 
 
 def written_moment(moment: datetime) -> str:
-    return f"{moment.astimezone(KAMPALA):%-d %B %Y, %H:%M} in Kampala"
+    return f"{moment.astimezone(KAMPALA):%d %b %Y, %H:%M} in Kampala"
 
 
 def domain_of(address: str) -> str:

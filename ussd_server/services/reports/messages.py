@@ -87,7 +87,9 @@ class ProviderPayments:
 
 
 @dataclass(frozen=True, slots=True)
-class HourOfPayments:
+class MovedInSpan:
+    """What was collected and paid out in an hour, or on a day in Kampala, that began at `began_at`."""
+
     began_at: datetime
     collected_cents: int
     paid_out_cents: int
@@ -104,7 +106,7 @@ class RecentPayments:
 
     as_of: datetime
     providers: tuple[ProviderPayments, ...]
-    hours: tuple[HourOfPayments, ...]
+    hours: tuple[MovedInSpan, ...]
     is_complete: bool
 
 
@@ -126,11 +128,13 @@ class MovedMoney:
 class PeriodSums:
     """What was collected and paid out on the last `days` days in Kampala, today included.
 
-    `is_complete` is False when there were more payments than are counted at once: the sums are the newest ones'.
+    `by_day` are these days, the oldest first. `is_complete` is False when there were more payments than are counted at
+    once: the sums are the newest ones'.
     """
 
     as_of: datetime
     days: int
     collected: MovedMoney
     paid_out: MovedMoney
+    by_day: tuple[MovedInSpan, ...]
     is_complete: bool

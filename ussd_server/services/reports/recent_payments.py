@@ -10,7 +10,7 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.services.reports.messages import (
-    HourOfPayments,
+    MovedInSpan,
     MovedMoney,
     PaymentFigures,
     PeriodSums,
@@ -19,7 +19,7 @@ from ussd_server.services.reports.messages import (
 )
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionType
-from ussd_server.values import KAMPALA, bounds_of_day, iso_milliseconds, new_id_floor
+from ussd_server.values import KAMPALA, bounds_of_day, iso_milliseconds, kampala_day, new_id_floor
 
 MOST_PAYMENTS = 100_000
 _KEPT_FOR = timedelta(seconds=10)
@@ -78,10 +78,13 @@ def _read_sums(client_id: str | None, days: int, now: datetime) -> PeriodSums:
     most = MOST_PAYMENTS * min(days, _MOST_DAYS_READ)
     parameters: dict[str, Any] = {name: iso_milliseconds(at) for name, at in moments.items()} | {"most": most}
     parameters |= {"client_id": client_id} if client_id is not None else {"first_id": new_id_floor(moments["since"])}
-    query = _SUMS.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
+    query = _SUMS.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT).replace("{hour}", _hour_text())
     counts, sums, read_count = Counter[tuple[str, bool]](), Counter[tuple[str, bool]](), 0
-    for kind, status, is_present, is_before, count, cents in run_query(query, **parameters):
+    by_day: Counter[tuple[str, str]] = Counter()
+    for kind, status, is_present, is_before, hour, count, cents in run_query(query, **parameters):
         read_count += count
+        if status in SUCCESSFUL and is_present:
+            by_day[kampala_day(datetime.fromisoformat(f"{hour}:00Z")), kind] += int(cents)
         if status in SUCCESSFUL and (is_present or is_before):
             counts[kind, bool(is_present)] += count
             sums[kind, bool(is_present)] += int(cents)
@@ -89,7 +92,15 @@ def _read_sums(client_id: str | None, days: int, now: datetime) -> PeriodSums:
         MovedMoney(counts[kind, True], sums[kind, True], sums[kind, False])
         for kind in (TransactionType.COLLECTION, TransactionType.DISBURSEMENT)
     )
-    return PeriodSums(now, days, collected, paid_out, is_complete=read_count < most)
+    begins = (since + timedelta(days=passed) for passed in range(days))
+    return PeriodSums(
+        now,
+        days,
+        collected,
+        paid_out,
+        tuple(_span(by_day, begin, kampala_day(begin)) for begin in begins),
+        is_complete=read_count < most,
+    )
 
 
 def _read(client_id: str | None, now: datetime) -> RecentPayments:
@@ -120,8 +131,7 @@ def _groups(client_id: str | None, now: datetime, hour: datetime) -> Any:
     """Counts of the payments of the last day, by all that the figures distinguish."""
     since = now - timedelta(days=1)
     seconds = dialect().seconds_between("created_at", "completed_at")
-    hour_text = f"substr({dialect().moment('completed_at')}, 1, 13)"
-    query = _GROUPS.replace("{seconds}", seconds).replace("{hour}", hour_text)
+    query = _GROUPS.replace("{seconds}", seconds).replace("{hour}", _hour_text())
     # No index orders the payments of all clients by their end, so for all clients a payment that began earlier is left
     # out.
     query = query.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
@@ -131,12 +141,19 @@ def _groups(client_id: str | None, now: datetime, hour: datetime) -> Any:
     return run_query(query, **parameters)
 
 
-def _hours(by_hour: Counter[tuple[str, str]], now: datetime) -> Iterator[HourOfPayments]:
+def _hours(by_hour: Counter[tuple[str, str]], now: datetime) -> Iterator[MovedInSpan]:
     for before in reversed(range(_HOURS)):
         began_at = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=before)
-        bucket = began_at.strftime("%Y-%m-%dT%H")
-        collected, paid_out = TransactionType.COLLECTION, TransactionType.DISBURSEMENT
-        yield HourOfPayments(began_at, by_hour[bucket, collected], by_hour[bucket, paid_out])
+        yield _span(by_hour, began_at, began_at.strftime("%Y-%m-%dT%H"))
+
+
+def _span(sums: Counter[tuple[str, str]], began_at: datetime, name: str) -> MovedInSpan:
+    return MovedInSpan(began_at, sums[name, TransactionType.COLLECTION], sums[name, TransactionType.DISBURSEMENT])
+
+
+def _hour_text() -> str:
+    """The SQL of the hour in UTC at which a payment became final, as text."""
+    return f"substr({dialect().moment('completed_at')}, 1, 13)"
 
 
 def _figures(outcomes: Counter[tuple[bool, float]]) -> PaymentFigures:
@@ -166,6 +183,6 @@ _SUMS = """
 WITH recent AS (
     SELECT type, status, amount_cents, completed_at FROM transactions WHERE {rows} LIMIT :most
 )
-SELECT type, status, completed_at >= :present_since, completed_at < :until_before, count(*), sum(amount_cents)
-FROM recent GROUP BY 1, 2, 3, 4
+SELECT type, status, completed_at >= :present_since, completed_at < :until_before, {hour}, count(*), sum(amount_cents)
+FROM recent GROUP BY 1, 2, 3, 4, 5
 """

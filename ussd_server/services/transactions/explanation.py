@@ -236,4 +236,4 @@ def _at(moment: datetime | None) -> str:
     if moment is None:
         return gettext("later")
     local = moment.astimezone(KAMPALA)
-    return gettext("at %(time)s on %(day)s (Kampala)", time=f"{local:%H:%M:%S}", day=f"{local:%-d %B %Y}")
+    return gettext("at %(time)s on %(day)s (Kampala)", time=f"{local:%H:%M:%S}", day=f"{local:%d %b %Y}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from flask import Response, render_template, request, url_for
@@ -13,6 +13,7 @@ from flask import Response, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
+from ussd_server.console.formats import short_day
 from ussd_server.console.forms import FAULTS, any_sum, day, done, shown_again
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
@@ -240,7 +241,7 @@ def _by_day(usage: Sequence[UsageItem]) -> list[Point]:
         counts[each.date] += each.count
     now = services().clock.now()
     days = [kampala_day(now - timedelta(days=back)) for back in reversed(range(30))]
-    return [(day[5:], counts[day]) for day in days] if counts else []
+    return [(short_day(date.fromisoformat(day)), counts[day]) for day in days] if counts else []
 
 
 def _form(form: dict[str, Any], error: ServiceError | None = None, key: messages.ApiKeySummary | None = None) -> str:

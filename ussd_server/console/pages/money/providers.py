@@ -35,7 +35,7 @@ _COLUMNS = (
     Column("call_count", "Calls", "number"),
     Column("failed_count", "Failed", "number"),
     Column("unanswered_count", "Not answered", "number"),
-    Column("median_seconds", "Median of a call in seconds", "number"),
+    Column("median_seconds", "Median time of a call", "duration"),
     Column("float_amount", "Float", "money"),
     Column("float_at", "Float read at", "moment"),
     Column("float_low_since", "Float low since", "moment"),

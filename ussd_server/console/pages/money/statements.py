@@ -43,7 +43,7 @@ _REPORT_COLUMNS = (
     Column("count", "Payments", "number"),
     Column("amount", "Amount", "money"),
     Column("fees", "Fees", "money"),
-    Column("median_seconds", "Seconds to complete, median", "number"),
+    Column("median_seconds", "Time to complete", "duration"),
 )
 
 
