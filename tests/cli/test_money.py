@@ -48,7 +48,23 @@ def test_production_pays_out_nothing_that_the_sandbox_made_up(
     monkeypatch.setenv("USSD_ENV", "production")
     monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "secrets.json"))
     ended = run("worker")
-    assert (ended.exit_code, "The database holds money that the sandbox made up" in ended.output) == (1, True)
+    assert (ended.exit_code, "The database holds money that the sandbox" in ended.output) == (
+        1,
+        True,
+    )
+
+
+def test_production_pays_out_nothing_that_an_operator_of_the_sandbox_credited(
+    client_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credited = output_of("accounts", "credit", "--client", "ACME", "--amount", "5000", "--reference", "r")
+    output_of(
+        "accounts", "credit", "--undo", credited["transaction_id"], "--reason", "Tried", "--by", "Ann", "--and", "Ben"
+    )
+    monkeypatch.setenv("USSD_ENV", "production")
+    monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "secrets.json"))
+    ended = run("worker")
+    assert (ended.exit_code, "The database holds money that the sandbox" in ended.output) == (1, True)
 
 
 def test_what_the_bank_has_paid_is_recorded_once(client_id: str, tmp_path: Path) -> None:

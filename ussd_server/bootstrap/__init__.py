@@ -132,7 +132,7 @@ class Services:
         creator = TransactionCreator(runtime)
         self.transactions = TransactionService(runtime, creator)
         self.notes = NoteService(runtime)
-        self.deposits = DepositService(creator)
+        self.deposits = DepositService(runtime, creator)
         self.refunds = RefundService(runtime, creator, self.transactions)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)

@@ -47,13 +47,22 @@ class Examination(Table):
 
 
 class ReferenceKey(Table):
-    """One row. `check_value` identifies the key that earlier payments were made with, without revealing it."""
+    """One row. `check_value` identifies the key that earlier payments were made with, without revealing it.
+
+    `credited_in_sandbox`: an operator of a sandbox credited an account, with money that nobody paid.
+    """
 
     id = IntegerField(primary_key=True)
     check_value = TextField()
+    credited_in_sandbox = BooleanField(default=False)
 
     class Meta:
         table_name = "reference_key"
+
+
+def note_credit_in_sandbox() -> None:
+    """Keep that an operator of a sandbox credited an account. The row is there: a payment was named by its key."""
+    ReferenceKey.update(credited_in_sandbox=True).where(~ReferenceKey.credited_in_sandbox).execute()
 
 
 def kept_check_value() -> str | None:

@@ -6,14 +6,17 @@ import re
 
 import pytest
 
+from tests.conftest import MovableClock
 from tests.console.conftest import Operators, Visit, confirmation
 from tests.services.incoming.test_held import not_ours
 from tests.services.incoming.till import Till
+from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.example_client import ExampleClient
-from tests.support.money import balances
+from tests.support.money import balances, request, work
 from tests.support.money import operator as operator_of
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
+from ussd_server.models.transactions import Transaction
 from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
 from ussd_server.services.movements.messages import ListMovements
 
@@ -105,6 +108,27 @@ def test_the_page_of_a_line_that_moved_money_leads_to_the_movement_which_is_mark
 def test_money_that_left_by_a_statement_is_assigned_to_no_code(operator: Operators, services: Services) -> None:
     held = not_ours(services, "-7,000.00")
     assert 'name="code"' not in operator("ann").get(f"/operator/movements/{held.movement_id}").text
+
+
+def test_two_operators_say_that_a_success_with_another_amount_never_moved(
+    operator: Operators, services: Services, example_client: ExampleClient, clock: MovableClock
+) -> None:
+    made = services.transactions.create(request(), operator_context(example_client.id)).transaction
+    work(services, clock, 2)
+    row = Transaction.get_by_id(made.transaction_id)
+    reconcile(services, [mtn_row(row, Amount="3,000.00")])
+    (held,) = services.movements.list(ListMovements(is_held=True), operator_of()).items
+    assert held.line is not None
+    ann, bob = operator("ann"), operator("bob")
+    page = f"/operator/differences/{held.line.difference_id}"
+    assert "It never moved" in ann.get(page).text
+    assert ann.post(f"{page}/unmoved", reason="").status_code == 400
+    assert ann.post(f"{page}/unmoved", reason="MTN moved 3,000").status_code == 303
+    assert "It never moved" not in ann.get(page).text
+    assert "Say that a payment never moved" in bob.get("/operator/proposals").text
+    path, digest = confirmation(bob.get("/operator/proposals").text)
+    assert bob.post(path, digest=digest).status_code == 303
+    assert Transaction.get_by_id(row.id).status == "reversed"
 
 
 def test_an_account_is_corrected_by_two_operators_and_the_correction_taken_back(

@@ -162,7 +162,7 @@ def _verify_database(services: Services) -> None:
     services.runtime.references.verify()
     if not services.settings.is_sandbox and holds_sandbox_money():
         raise click.ClickException(
-            "The database holds money that the sandbox made up, and it would be paid out. "
+            "The database holds money that the sandbox or its operator made up, and it would be paid out. "
             "Production needs a database of its own."
         )
 

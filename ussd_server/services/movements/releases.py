@@ -82,18 +82,7 @@ class ReleaseService:
         decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
         reason, now = request.reason.strip(), self._clock.now()
         with unit_of_work():
-            lock_imports()
-            row = find_any(find_any(request.transaction_id).id, locked=True)
-            lacking = StatementDifference.select().where(
-                StatementDifference.transaction_id == row.id,
-                StatementDifference.verdict.in_((Verdict.NOT_THEIRS, Verdict.AMOUNT_DIFFERS)),
-                is_in_stored_statement(),
-            )
-            if row.type not in _OURS or row.origin == Origin.PAYER or row.status != TransactionStatus.SUCCEEDED:
-                raise refusal("Only a payment of ours that succeeded can be said to have never moved")
-            if not (differences := list(lacking)):
-                raise refusal("No statement that covers it lacks it, or has another amount")
-            _require_whole(row)
+            row, differences = _unmoved(request.transaction_id)
             movement = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
             if movement is not None:
                 use(movement, UseKind.RELEASE, now, row.id, decided_by, reason)
@@ -104,6 +93,12 @@ class ReleaseService:
                     self._differences.end(EndDifference(each.id, reason, request.by), context)
             audit_payment(row, "transaction.unmoved", context, now, reason, decided_by)
         return views_of([row])[0]
+
+    def preview_unmoved(self, transaction_id: str, context: RequestContext) -> TransactionView:
+        """A success of ours that can be said to have never moved now. Raises as `end_unmoved`, and changes nothing."""
+        context.require_operator()
+        with unit_of_work():
+            return views_of([_unmoved(transaction_id)[0]])[0]
 
     def undo_deposit(self, request: UndonePayment, context: RequestContext) -> TransactionView:
         """Take a mistaken deposit back; what the account lacks of it is the client's shortfall.
@@ -123,6 +118,23 @@ class ReleaseService:
             _take_back(row, now, f"It was a mistake: {reason}")
             audit_payment(row, "transaction.deposit_undone", context, now, reason, decided_by)
         return views_of([row])[0]
+
+
+def _unmoved(transaction_id: str) -> tuple[Transaction, list[StatementDifference]]:
+    """A success of ours, locked, and the differences of statements that lack it or have another amount."""
+    lock_imports()
+    row = find_any(transaction_id, locked=True)
+    lacking = StatementDifference.select().where(
+        StatementDifference.transaction_id == row.id,
+        StatementDifference.verdict.in_((Verdict.NOT_THEIRS, Verdict.AMOUNT_DIFFERS)),
+        is_in_stored_statement(),
+    )
+    if row.type not in _OURS or row.origin == Origin.PAYER or row.status != TransactionStatus.SUCCEEDED:
+        raise refusal("Only a payment of ours that succeeded can be said to have never moved")
+    if not (differences := list(lacking)):
+        raise refusal("No statement that covers it lacks it, or has another amount")
+    _require_whole(row)
+    return row, differences
 
 
 def _releasable(movement_id: str) -> tuple[Movement, Transaction | None]:

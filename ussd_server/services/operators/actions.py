@@ -12,7 +12,13 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.bank.messages import SettlementLine
 from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.movements.corrections import CorrectionService
-from ussd_server.services.movements.messages import AssignMovement, CorrectMovement, EndMovement, MovementView
+from ussd_server.services.movements.messages import (
+    AssignMovement,
+    CorrectMovement,
+    EndMovement,
+    MovementView,
+    UndonePayment,
+)
 from ussd_server.services.movements.releases import ReleaseService
 from ussd_server.services.movements.uses import MovementUseService
 from ussd_server.services.operators.messages import ProposalView, ProposedEffect
@@ -74,6 +80,7 @@ class TwoPersonActions:
             "movement.own": TwoPersonAction(self._effect_of_own, self._take_as_own),
             "movement.correct": TwoPersonAction(self._effect_of_correction, self._correct),
             "movement.release": TwoPersonAction(self._effect_of_release, self._release),
+            "transaction.unmoved": TwoPersonAction(self._effect_of_unmoved, self._end_unmoved),
         }
 
     def _effect_of_review(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -245,6 +252,15 @@ class TwoPersonActions:
 
     def _release(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         return self._releases.release(_end_of(proposal, second), context)
+
+    def _effect_of_unmoved(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        self._releases.preview_unmoved(proposal.object_id, context)
+        row = find_any(proposal.object_id)
+        return _effect(row, str(row.status), "reversed: it never moved, and counts nowhere")
+
+    def _end_unmoved(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        request = UndonePayment(proposal.object_id, proposal.reason, proposal.proposed_by, second)
+        return self._releases.end_unmoved(request, context)
 
 
 def _correction_of(proposal: ProposalView, second: str) -> CorrectMovement:

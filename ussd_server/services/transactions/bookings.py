@@ -6,9 +6,11 @@ from contextlib import AbstractContextManager
 
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import Client
+from ussd_server.models.operations import note_credit_in_sandbox
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT
 from ussd_server.services.operator_names import require_name
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.audited import audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import (
@@ -25,8 +27,9 @@ from ussd_server.status import Code, ServiceError
 class DepositService:
     """Creates deposits, which are free: what clients paid the operator, credited to their main accounts."""
 
-    def __init__(self, creator: TransactionCreator) -> None:
-        self._creator = creator
+    def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        self._creator, self._references = creator, runtime.references
+        self._is_sandbox = runtime.settings.is_sandbox
 
     def create(self, request: CreateDeposit, context: RequestContext) -> CreatedTransaction:
         """Credit a client's main account with what it paid the operator; the same reference again changes nothing.
@@ -39,11 +42,14 @@ class DepositService:
         if request.reference.startswith(RETURNED_SETTLEMENT):
             raise ServiceError(Code.INVALID_REQUEST, f"reference: {RETURNED_SETTLEMENT} begins those of settlements.")
         require_description(request.description or "")
+        self._references.verify()
         digest = digest_of({"deposit": request.amount_cents, "reference": request.reference})
 
         def within(row: Transaction) -> AbstractContextManager[None]:
             if not Client.select().where(Client.id == request.client_id).exists():
                 raise ServiceError(Code.NOT_FOUND, "Client not found")
+            if self._is_sandbox:
+                note_credit_in_sandbox()
             return audited(row, "transaction.deposited", context, request.description)
 
         identity = RequestIdentity(

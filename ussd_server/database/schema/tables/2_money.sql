@@ -205,7 +205,8 @@ CREATE TABLE ledger_entries (
 -- Proves that payments are still named under the same key as before.
 CREATE TABLE reference_key (
     id integer PRIMARY KEY CHECK (id = 1),
-    check_value text NOT NULL
+    check_value text NOT NULL,
+    credited_in_sandbox boolean NOT NULL DEFAULT false
 );
 
 -- A digest for each past day of payments: it shows when a payment was removed with its whole history.
