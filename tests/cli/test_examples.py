@@ -28,6 +28,7 @@ _BEFORE = ("users create", "menu publish", "accounts credit", "keys create", "ch
 _LAST = [name for name in EXAMPLES if name.startswith(("operators", "secrets"))]
 _SERVING = {"run", "smpp", "webhooks listen", "worker"}
 _REFUSED = {
+    "clients connection": "Must be one of: sandbox",
     "clients approval-rules": "No approval rules wait",
     "day close": "No statement",
     "dial": "demo.json",

@@ -121,6 +121,7 @@ class Services:
         self.outage_watch = OutageWatch(runtime, self.provider_states)
         self.call_history = CallHistory(runtime)
         self.floats = FloatService(runtime)
+        self.own_connections = runtime.own_connections
         self.subscriber_names = SubscriberNames(runtime)
         self.subscribers = SubscriberService(runtime, self.subscriber_names)
         self.subscriber_history = SubscriberHistoryService(runtime)

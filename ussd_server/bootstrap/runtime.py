@@ -34,6 +34,7 @@ from ussd_server.services.leases import Leases
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.providers.own_connections import OwnConnections
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
 from ussd_server.services.request_log.recorder import RequestRecorder
 from ussd_server.services.runtime import Runtime
@@ -85,7 +86,8 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     limiter = _limiter(settings, adapters)
     outages = ProviderOutages(settings.redis_url, limiter.is_away, [each.connection for each in adapters])
     switches = ProviderSwitches(names, clock)
-    providers = Providers(adapters, outages.is_away, switches.why_off, settings.mobile_blocks)
+    own_connections = OwnConnections(adapters, clock)
+    providers = Providers(adapters, outages.is_away, switches.why_off, settings.mobile_blocks, own_connections.owners)
     drop_offs = DropOffs()
     leases = Leases(clock)
     return Runtime(
@@ -105,6 +107,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         outages=outages,
         shared_tokens=shared_tokens,
         switches=switches,
+        own_connections=own_connections,
         providers=providers,
         sms_sender=build_sender(settings.sms, settings.ca_file),
         mail_outbox=MailOutbox(settings.smtp_url is not None),

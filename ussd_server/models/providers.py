@@ -32,6 +32,19 @@ class ProviderPlace(Table):
         primary_key = CompositeKey("provider", "direction")
 
 
+class OwnConnection(Table):
+    """The connection to a provider that a client has of its own; null for the one of all. `changed_at`: since when."""
+
+    client_id = IdField()
+    provider = TextField()
+    connection = TextField(null=True)
+    changed_at = MomentField()
+
+    class Meta:
+        table_name = "client_connections"
+        primary_key = CompositeKey("client_id", "provider")
+
+
 class TrialPayment(Table):
     """A payment of `ussd-server providers try`, written before it is sent.
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ussd_server.services.mail.outbox import MailOutbox
     from ussd_server.services.menus.replays import DropOffs
     from ussd_server.services.operations.heartbeat import Heartbeat
+    from ussd_server.services.providers.own_connections import OwnConnections
     from ussd_server.services.providers.providers import Providers, ProviderSwitches
     from ussd_server.services.request_log.recorder import RequestRecorder
     from ussd_server.services.transactions.create import ProviderReferences
@@ -53,6 +54,7 @@ class Runtime:
     outages: ProviderOutages
     shared_tokens: SharedTokens
     switches: ProviderSwitches
+    own_connections: OwnConnections
     providers: Providers
     sms_sender: Sender | None
     mail_outbox: MailOutbox

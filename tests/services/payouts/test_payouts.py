@@ -160,7 +160,7 @@ def test_a_provider_that_is_away_leaves_rows_queued_and_cancellable(
     draft = desk.draft_of(5)
     desk.approve(draft)
     with monkeypatch.context() as away:
-        away.setattr(Providers, "is_away", lambda *_: True)
+        away.setattr(Providers, "is_connection_away", lambda *_: True)
         desk.work(200)
     assert desk.states(draft) == ["queued"] * 5
     assert desk.see(draft).status == "approved"

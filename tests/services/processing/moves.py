@@ -68,9 +68,14 @@ class Move:
 
 def old_connection(move: Move) -> dict[str, str]:
     """The settings of a second connection, to the old stand-in, that takes no new payments."""
+    return second_connection(move, "OLD") | {f"USSD_{move.provider.upper()}_OLD_DRAINING": "1"}
+
+
+def second_connection(move: Move, title: str) -> dict[str, str]:
+    """The settings of a second connection, to the old stand-in."""
     kind = move.provider
     named = (mtn_settings if kind == "mtn" else airtel_settings)(move.addresses[move.old])
     prefix = f"USSD_{kind.upper()}_"
-    own = {name.replace(prefix, f"{prefix}OLD_"): value for name, value in named.items()}
-    more = {f"{prefix}OLD_KIND": kind, f"{prefix}OLD_ACCOUNT": kind, f"{prefix}OLD_DRAINING": "1"}
-    return own | more | {"USSD_PROVIDERS": f"{kind}-old,{kind},sandbox"}
+    own = {name.replace(prefix, f"{prefix}{title}_"): value for name, value in named.items()}
+    more = {f"{prefix}{title}_KIND": kind, f"{prefix}{title}_ACCOUNT": kind}
+    return own | more | {"USSD_PROVIDERS": f"{kind}-{title.lower()},{kind},sandbox"}

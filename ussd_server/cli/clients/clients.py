@@ -11,11 +11,12 @@ import click
 from ussd_server.cli import services
 from ussd_server.cli.clients.seeds import ImportedRow, Row, seed_rows, text_of
 from ussd_server.cli.commands import group, show, show_lines
-from ussd_server.cli.names import client_named, sample_or_file_argument
+from ussd_server.cli.names import client_named, sample_or_file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser
 from ussd_server.services.payouts.messages import in_words
+from ussd_server.services.providers.messages import ChooseConnection
 from ussd_server.status import Code, ServiceError
 
 Found = TypeVar("Found")
@@ -68,6 +69,23 @@ def readers(client: str, is_counted: bool) -> None:
     client_id = client_named(client).client_id
     changed = services().clients.count_readers(client_id, is_counted, operator_context())
     show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers")
+
+
+@clients.command(example="acme mtn-acme --reason 'Its own contract with MTN' --by Ann --and Ben")
+@click.argument("client")
+@click.argument("name")
+@click.option("--shared", "is_shared", is_flag=True, help="Let the connection of all take its new payments again.")
+@click.option("--reason", required=True, help="Why, in at most 200 characters.")
+@two_people()
+def connection(client: str, name: str, is_shared: bool, reason: str, by: str, second: str) -> None:
+    """Let connection NAME take the new payments of CLIENT (name or id), and those of nobody else.
+
+    Two people must agree. Payments that were sent by another connection are finished there.
+    """
+    request = ChooseConnection(client_named(client).client_id, name, reason, by, second, is_shared)
+    chosen = services().own_connections.choose(request, operator_context())
+    whose = f"by {chosen.connection}, which serves nobody else" if chosen.connection else "by the connection of all"
+    show(chosen, f"New payments of {client} at {chosen.provider} go {whose}.")
 
 
 @clients.command(example='acme --confirm "1 above UGX 0, 2 above UGX 5,000,000"')

@@ -126,7 +126,7 @@ def _details(item: ReviewHistory) -> str:
         f"{view.transaction_id}  {view.type} of {written_amount(view.amount_cents)}, {view.status}",
         *([view.explanation] if view.explanation else []),
         f"client {item.client_id}, reference {view.reference}",
-        f"{view.provider or 'no provider'}, our name there {view.provider_reference}, "
+        f"{item.connection or view.provider or 'no provider'}, our name there {view.provider_reference}, "
         f"their number {view.provider_transaction_id}",
         *(
             f"  {change.created_at:%Y-%m-%d %H:%M:%S}  {change.status:<10}  {change.source:<8}  {_detail(change)}"

@@ -230,12 +230,12 @@ class PayoutDrafts:
             if row.provider is None:
                 row.problems.append("phone_number: The number does not show its provider.")
                 continue
-            row.problems += self._problems_of(row.provider, row.amount_cents)
+            row.problems += self._problems_of(row.provider, row.amount_cents, client_id)
         _validate_references(rows, reference, client_id)
 
-    def _problems_of(self, name: str, amount_cents: int) -> list[str]:
+    def _problems_of(self, name: str, amount_cents: int, client_id: str) -> list[str]:
         """Why a provider would never move an amount, in sentences."""
-        provider = self._providers.get(name)
+        provider = self._providers.get(name, client_id)
         bounds = provider.bounds[Direction.DISBURSEMENT] if provider is not None else None
         if provider is None or bounds is None or not bounds.enabled:
             return [f"phone_number: {name} is not set up for disbursements here."]

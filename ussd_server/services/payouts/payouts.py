@@ -117,7 +117,7 @@ class PayoutService:
                 PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.round == payout.round
             )
             names = [name for (name,) in ready.distinct().tuples()]
-        away = sorted(name for name in names if name and not self._providers.takes_payments(name))
+        away = sorted(name for name in names if name and not self._providers.takes_payments(name, payout.client_id))
         return tuple(messages.WaitingProvider(name, self._providers.is_off(name)) for name in away)
 
     def equal_payment_count(self, payout_id: str, context: RequestContext) -> int:

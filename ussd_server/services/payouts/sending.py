@@ -85,7 +85,7 @@ class PayoutSender:
                 return
             end_lease(row)
             waiting = waiting_providers(row.id)
-            ready = [name for name in waiting if self._providers.takes_payments(name)]
+            ready = [name for name in waiting if self._providers.takes_payments(name, row.client_id)]
             if ready and (self._gate.is_held or not is_client_active(row.client_id)):
                 ready = []
             for name in ready:
@@ -103,7 +103,7 @@ class PayoutSender:
             self._wake_worker()
 
     def _make(self, row: Payout, name: str, now: datetime) -> int:
-        provider = self._providers.get(name)
+        provider = self._providers.get(name, row.client_id)
         assert provider is not None
         most = max(1, int(provider.schedule.per_second * _SHARE_OF_A_SECOND))
         allowed = min(most - made_and_unsent(name, now), max(1, most // _TURNS))

@@ -45,13 +45,21 @@ class EarlierPlaces:
 
     def asked_before(self, row: Transaction, connection: Provider) -> list[Provider]:
         """The connections that are asked before a payment is sent by another one; none for one that was sent."""
-        changed_at = self._changed_at.get((str(row.provider), row.type))
-        if row.asked_at is not None or changed_at is None or self._clock.now() - changed_at > _ASKED_FOR:
+        if row.asked_at is not None:
+            return []
+        owners = self._providers.owners()
+        of_all = self._changed_at.get((str(row.provider), row.type))
+        of_client = owners.changed_at.get((row.client_id, str(row.provider)))
+        now = self._clock.now()
+        if not any(changed_at and now - changed_at <= _ASKED_FOR for changed_at in (of_all, of_client)):
             return []
         direction = Direction(row.type)
         place = connection.place(direction)
         return [
             each
             for each in self._providers.connections
-            if each.name == row.provider and each.place(direction) != place and each.bounds[direction].enabled
+            if each.name == row.provider
+            and each.place(direction) != place
+            and each.bounds[direction].enabled
+            and owners.of(each.connection) in (None, row.client_id)
         ]

@@ -27,11 +27,13 @@ class CallbackPath:
 class ReviewItem:
     """A transaction as the operator sees it: `reason` is why it needs a review; `note` is how the review ended.
 
+    `connection` is the one that it was sent by, or the place where the settings have none; None while it was not sent.
     `request_id` is that of the call which created it, for the logs.
     """
 
     transaction: TransactionView
     client_id: str
+    connection: str | None
     reason: str | None
     note: str | None
     opened_at: datetime | None

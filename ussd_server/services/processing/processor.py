@@ -17,8 +17,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from peewee import fn
-
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
@@ -118,11 +116,15 @@ class PaymentProcessor:
 
     def _is_of(self, connection: Provider) -> Any:
         """The condition that a payment was sent by a connection, or is to be."""
-        places = {connection.place(direction) for direction in Direction}
-        if self._providers.get(connection.name) is connection:
-            places.add("")
-        sent_to = fn.COALESCE(Transaction.sent_to, "")
-        return (Transaction.provider == connection.name) & sent_to.in_(sorted(places))
+        places = sorted({connection.place(direction) for direction in Direction})
+        is_its = Transaction.sent_to.in_(places)
+        owners = self._providers.owners()
+        if (owner := owners.of(connection.connection)) is not None:
+            is_its |= Transaction.sent_to.is_null() & (Transaction.client_id == owner)
+        elif self._providers.get(connection.name) is connection:
+            others = [client for client, provider in owners.connections if provider == connection.name]
+            is_its |= Transaction.sent_to.is_null() & Transaction.client_id.not_in(others)
+        return (Transaction.provider == connection.name) & is_its
 
     def _connection_of(self, row: Transaction) -> Provider | None:
         """The connection that has a payment, or is to get it; a refund goes where its collection was made."""
@@ -132,7 +134,7 @@ class PaymentProcessor:
             home = self._providers.of_payment(row.provider, made_at, Direction.COLLECTION) if made_at else None
             if home is not None and home.bounds[Direction.REFUND].enabled:
                 return home
-        return self._providers.of_payment(row.provider, row.sent_to, Direction(row.type))
+        return self._providers.of_payment(row.provider, row.sent_to, Direction(row.type), row.client_id)
 
     def advance(self, claimed: Transaction) -> None:
         """Advance a claimed transaction one step: send it or query its status, and apply the outcome.

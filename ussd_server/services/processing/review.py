@@ -10,6 +10,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Direction
 from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.gates.movements import is_corrected, mark_as_same_money, say_receipt
 from ussd_server.services.leases import end_lease
@@ -37,7 +38,7 @@ class ReviewService:
     def list(self, context: RequestContext) -> tuple[ReviewItem, ...]:
         """Every open review, the one that has waited longest first."""
         context.require_operator()
-        return _items_of(list(_open_reviews()))
+        return self._items_of(list(_open_reviews()))
 
     def page(self, request: ListReviews, context: RequestContext) -> ReviewPage:
         """A page of the same list. INVALID_REQUEST for an `after` that was never on the list."""
@@ -53,7 +54,7 @@ class ReviewService:
         # One more than the page has, to know whether another page follows.
         transactions = list(rows.limit(request.limit + 1))
         has_next = len(transactions) > request.limit
-        items = _items_of(transactions[: request.limit])
+        items = self._items_of(transactions[: request.limit])
         return ReviewPage(items, items[-1].transaction.transaction_id if has_next else None)
 
     def count(self, context: RequestContext) -> int:
@@ -67,7 +68,7 @@ class ReviewService:
         Raises TRANSACTION_NOT_FOUND, and INVALID_REQUEST for a reference that several transactions have.
         """
         context.require_operator()
-        return _with_history(find_any(id_or_reference, client_id))
+        return self._with_history(find_any(id_or_reference, client_id))
 
     def end(self, request: EndReview, context: RequestContext) -> ReviewHistory:
         """End an open review: state, money, event and audit trail in one unit of work.
@@ -88,11 +89,11 @@ class ReviewService:
                 mark_as_same_money(row, now)
             elif not self._set_outcome(row, request.has_succeeded, WayIn.REVIEW, request.reason, now):
                 # The review is about another payment now, which these two people have not seen.
-                return _with_history(row)
+                return self._with_history(row)
             row.review_closed_at = now
             action = "transaction.reviewed" if request.has_succeeded is None else "transaction.settled"
             _note(row, request, names, action, context, now)
-        return _with_history(row)
+        return self._with_history(row)
 
     def require_open(
         self, transaction_id: str, has_succeeded: bool | None, context: RequestContext, receipt: str | None = None
@@ -128,11 +129,11 @@ class ReviewService:
             row, now = find_any(request.transaction_id, locked=True), self._clock.now()
             row.provider_transaction_id = row.provider_transaction_id or provider_transaction_id
             if not self._set_outcome(row, True, WayIn.STATEMENT, request.reason, now):
-                return _with_history(row)
+                return self._with_history(row)
             if row.review_opened_at is not None:
                 row.review_closed_at = row.review_closed_at or now
             _note(row, request, names, "transaction.settled", context, now)
-        return _with_history(row)
+        return self._with_history(row)
 
     def _set_outcome(self, row: Transaction, has_succeeded: bool, way: WayIn, reason: str, now: datetime) -> bool:
         """Set a transaction to succeeded or failed. Returns False, with the review open, if other money contests it."""
@@ -142,10 +143,30 @@ class ReviewService:
             return succeed(row, Source.OPERATOR, now, self._receipts, ChangeDetail(note=reason), way)
         mark_as_same_money(row, now)
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
-        if (provider := self._providers.get(row.provider or "")) is not None:
+        if (provider := self._providers.get(row.provider or "", row.client_id)) is not None:
             # Operators may be wrong too: query the provider once more.
             row.due_at = now + timedelta(seconds=provider.schedule.late_check_after)
         return True
+
+    def _items_of(self, rows: Sequence[Transaction]) -> tuple[ReviewItem, ...]:
+        return tuple(ReviewItem(view, **self._fields(row)) for row, view in zip(rows, views_of(rows), strict=True))
+
+    def _with_history(self, row: Transaction) -> ReviewHistory:
+        return ReviewHistory(view_with_history(row), **self._fields(row))
+
+    def _fields(self, row: Transaction) -> dict[str, Any]:
+        connection = None
+        if row.sent_to is not None and row.provider is not None:
+            connection = self._providers.of_payment(row.provider, row.sent_to, Direction(row.type))
+        return {
+            "client_id": row.client_id,
+            "connection": connection.connection if connection else row.sent_to,
+            "reason": row.review_reason,
+            "note": row.review_note,
+            "opened_at": row.review_opened_at,
+            "closed_at": row.review_closed_at,
+            "request_id": row.request_id,
+        }
 
 
 def _require_outcome_allowed(row: Transaction, has_succeeded: bool) -> None:
@@ -167,24 +188,5 @@ def _note(
     audit_payment(row, action, context, now, request.reason, decided_by)
 
 
-def _with_history(row: Transaction) -> ReviewHistory:
-    return ReviewHistory(view_with_history(row), **_review_fields(row))
-
-
 def _open_reviews() -> Any:
     return Transaction.select().where(IN_REVIEW).order_by(Transaction.review_opened_at, Transaction.id)
-
-
-def _items_of(rows: Sequence[Transaction]) -> tuple[ReviewItem, ...]:
-    return tuple(ReviewItem(view, **_review_fields(row)) for row, view in zip(rows, views_of(rows), strict=True))
-
-
-def _review_fields(row: Transaction) -> dict[str, Any]:
-    return {
-        "client_id": row.client_id,
-        "reason": row.review_reason,
-        "note": row.review_note,
-        "opened_at": row.review_opened_at,
-        "closed_at": row.review_closed_at,
-        "request_id": row.request_id,
-    }

@@ -143,3 +143,24 @@ class Subscriber:
     is_registered: Annotated[
         bool | None, "Whether the provider has a subscriber under the number; null where it cannot tell."
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseConnection:
+    """Request of two operators to give a client a connection of its own; `is_shared`: that of all again."""
+
+    client_id: str
+    connection: str
+    reason: str
+    by: str
+    second: str
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenConnection:
+    """The connection that takes a client's new payments at a provider; None for the one of all."""
+
+    client_id: str
+    provider: str
+    connection: str | None

@@ -14,6 +14,7 @@ from ussd_server.providers.registry import PACKAGES
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_reason
 from ussd_server.services.providers.messages import SwitchProvider
+from ussd_server.services.providers.own_connections import Owners
 from ussd_server.settings import MOBILE_BLOCKS
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import CachedValue
@@ -98,15 +99,17 @@ class Providers:
         is_away: Callable[[str], bool] = lambda _: False,
         why_off: Callable[[str], str | None] = lambda _: None,
         mobile_blocks: tuple[str, ...] = MOBILE_BLOCKS,
+        owners: Callable[[], Owners] = Owners,
     ) -> None:
         """`is_away` says whether another process has lately found the connection of a name unavailable.
 
         `why_off` gives the reason for which operators have switched it off. `mobile_blocks` begin the numbers of mobile
-        networks.
+        networks. `owners` says which clients have connections of their own.
         """
         self.connections = tuple(switched_on)
         # Of each provider the connection that takes new payments: the first one that does not drain.
         last_draining = sorted(self.connections, key=lambda each: each.draining)
+        self._last_draining, self._owners = last_draining, owners
         self._switched_on = {each.name: each for each in reversed(last_draining)}
         self._is_away = is_away
         self._why_off = why_off
@@ -114,23 +117,39 @@ class Providers:
 
     def __iter__(self) -> Iterator[Provider]:
         """Of each provider the connection that takes new payments, in the order of the settings."""
-        return iter([each for each in self.connections if self._switched_on[each.name] is each])
+        return iter([each for each in self.connections if self.get(each.name) is each])
 
     def close(self) -> None:
         for connection in self.connections:
             connection.close()
 
-    def get(self, name: str) -> Provider | None:
-        """The connection to the provider of that name that takes new payments, None while it is switched off."""
-        return self._switched_on.get(name)
+    def get(self, name: str, client_id: str | None = None) -> Provider | None:
+        """The connection to the provider of that name that takes new payments, None for one that is not set up.
 
-    def of_payment(self, name: str, sent_to: str | None, direction: Direction) -> Provider | None:
+        The client's own, where it has one; else the first that does not drain and is no client's.
+        """
+        owners = self._owners()
+        if not owners.connections:
+            return self._switched_on.get(name)
+        own = owners.connections.get((client_id, name)) if client_id else None
+        for each in self._last_draining:
+            if each.name == name and (each.connection == own if own else owners.of(each.connection) is None):
+                return each
+        return None
+
+    def owners(self) -> Owners:
+        """The clients that have connections of their own."""
+        return self._owners()
+
+    def of_payment(
+        self, name: str, sent_to: str | None, direction: Direction, client_id: str | None = None
+    ) -> Provider | None:
         """The connection that has a payment which was sent to a place, or would get one that was never sent; else None.
 
         None where the settings have neither the provider nor the place.
         """
         if sent_to is None:
-            return self._switched_on.get(name)
+            return self.get(name, client_id)
         own = (each for each in self.connections if each.name == name and each.place(direction) == sent_to)
         return next(own, None)
 
@@ -152,9 +171,9 @@ class Providers:
         predicted = predict_provider(phone_number)
         return predicted if predicted in self._switched_on or "sandbox" not in self._switched_on else "sandbox"
 
-    def is_away(self, name: str) -> bool:
+    def is_away(self, name: str, client_id: str | None = None) -> bool:
         """Whether the provider does not answer, as this or another process found."""
-        provider = self._switched_on.get(name)
+        provider = self.get(name, client_id)
         return provider is None or self.is_connection_away(provider)
 
     def is_connection_away(self, connection: Provider) -> bool:
@@ -163,20 +182,30 @@ class Providers:
     def is_off(self, name: str) -> bool:
         return self._why_off(name) is not None
 
-    def takes_payments(self, name: str) -> bool:
+    def takes_payments(self, name: str, client_id: str | None = None) -> bool:
         """Whether a new payment may be created for the provider now."""
-        provider = self._switched_on.get(name)
-        return provider is not None and not provider.draining and not self.is_away(name) and not self.is_off(name)
+        provider = self.get(name, client_id)
+        return provider is not None and self._takes(provider)
+
+    def _takes(self, connection: Provider) -> bool:
+        return not (connection.draining or self.is_connection_away(connection) or self.is_off(connection.name))
 
     def choose(
-        self, name: str | None, phone_number: str, amount_cents: int, direction: Direction, moved_cents: int = 0
+        self,
+        name: str | None,
+        phone_number: str,
+        amount_cents: int,
+        direction: Direction,
+        moved_cents: int = 0,
+        client_id: str | None = None,
     ) -> Provider:
         """The provider for a new payment: the one named, else the one predicted, else the sandbox if it is switched on.
 
         Raises INVALID_REQUEST for an unknown name, for a number of no mobile network unless it is paid back to, when
         none can be predicted, and for a direction for which the provider is not set up, TRANSACTION_FAILED (502) when
         the provider is not set up, switched off or unavailable, INVALID_AMOUNT for an amount that it does not move in
-        this direction. `moved_cents` is what the provider has moved in one piece, and so moves back.
+        this direction. `client_id` is the client that pays. `moved_cents` is what the provider has moved in one piece,
+        and so moves back.
         """
         if name is not None and name not in PROVIDER_NAMES:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(PROVIDER_NAMES)}.")
@@ -187,7 +216,7 @@ class Providers:
             name = self._predict(phone_number)
         if name is None:
             raise ServiceError(Code.INVALID_REQUEST, "provider: The phone number does not show the provider; name it.")
-        provider = self._switched_on.get(name)
+        provider = self.get(name, client_id)
         if provider is not None and not provider.bounds[direction].enabled:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: {provider.name} moves no {direction}s on this server.")
         problems = problems_of_amount(provider, amount_cents, direction, moved_cents) if provider else []
@@ -197,7 +226,7 @@ class Providers:
             raise ServiceError(
                 Code.TRANSACTION_FAILED, f"The provider {name} is not switched on here. Nothing was recorded"
             )
-        if not self.takes_payments(name):
+        if not self._takes(provider):
             reason = self._why_off(name)
             state = "not available" if reason is None else f"switched off: {reason.rstrip('.')}"
             raise ServiceError(

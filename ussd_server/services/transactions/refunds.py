@@ -195,7 +195,12 @@ class RefundService:
             raise ServiceError(Code.INVALID_REQUEST, "The payer's phone number is not known")
         amount_cents = _within_what_is_left(amount_cents, original)
         provider = self._providers.choose(
-            original.provider, original.phone_number, amount_cents, Direction.REFUND, moved_cents=original.amount_cents
+            original.provider,
+            original.phone_number,
+            amount_cents,
+            Direction.REFUND,
+            moved_cents=original.amount_cents,
+            client_id=original.client_id,
         )
         if provider.refunds_in_full_only and amount_cents != original.amount_cents:
             raise ServiceError(Code.INVALID_AMOUNT, f"amount: {provider.name} gives back whole payments only.")

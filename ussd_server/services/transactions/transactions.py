@@ -211,7 +211,11 @@ class TransactionService:
                 moves = (request.phone_number, request.to_phone_number)
             else:
                 provider = self._providers.choose(
-                    request.provider, request.phone_number, request.amount_cents, Direction(request.type)
+                    request.provider,
+                    request.phone_number,
+                    request.amount_cents,
+                    Direction(request.type),
+                    client_id=context.client_id,
                 ).name
                 columns["provider"] = provider
                 if request.type is TransactionType.DISBURSEMENT:

@@ -168,6 +168,14 @@ CREATE TABLE provider_places (
     PRIMARY KEY (provider, direction)
 );
 
+CREATE TABLE client_connections (
+    client_id uuid NOT NULL REFERENCES clients (id),
+    provider text NOT NULL,
+    connection text UNIQUE,
+    changed_at timestamptz NOT NULL,
+    PRIMARY KEY (client_id, provider)
+);
+
 CREATE TABLE trial_payments (
     provider_reference uuid PRIMARY KEY,
     connection text NOT NULL,
