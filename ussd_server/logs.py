@@ -106,9 +106,9 @@ class JsonLines(logging.Formatter):
 
 def _filled(template: object, arguments: Any) -> str:
     """Return a template with those arguments that cannot hold a caller's text; the others are dots."""
-    shown = (each if isinstance(each, int | float) or _SIGNAL.fullmatch(str(each)) else "…" for each in arguments)
+    texts = (each if isinstance(each, int | float) or _SIGNAL.fullmatch(str(each)) else "…" for each in arguments)
     try:
-        return str(template) % tuple(shown)
+        return str(template) % tuple(texts)
     except (TypeError, ValueError):
         return str(template)
 

@@ -80,8 +80,8 @@ def _value(field: fields.Field[Any], value: Any) -> Any:
     if type(value) not in types or (is_amount and len(str(value)) > _LONGEST_AMOUNT):
         return STARS
     if isinstance(field, WebAddress):
-        found = _WEB.match(value)
-        return without_secrets("".join(filter(None, found.groups()))) if found else STARS
+        address = _WEB.match(value)
+        return without_secrets("".join(filter(None, address.groups()))) if address else STARS
     return value if isinstance(value, bool) else _shown(value)
 
 

@@ -103,8 +103,8 @@ def current_request() -> CurrentRequest:
 
 
 def services() -> Services:
-    found: Services = current_app.extensions[EXTENSION]
-    return found
+    services: Services = current_app.extensions[EXTENSION]
+    return services
 
 
 def is_management(path: str) -> bool:
@@ -261,10 +261,10 @@ def load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_idempotency_key(request: Request) -> str | None:
     """The `Idempotency-Key` header, if there is one; INVALID_REQUEST unless it is 1 to 255 printable characters."""
-    given = request.headers.get("Idempotency-Key")
-    if given is not None and not _IDEMPOTENCY_KEY.fullmatch(given):
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
         raise ServiceError(Code.INVALID_REQUEST, "Idempotency-Key: Must be 1 to 255 printable ASCII characters.")
-    return given
+    return key
 
 
 def _sentence_about_duplicate(text: str) -> str:

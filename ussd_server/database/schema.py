@@ -71,8 +71,8 @@ def migrations() -> list[Migration]:
 
     `applied` is None for one that the database does not have, `path` is None for one that this code does not have.
     """
-    found: list[Migration] = Runner(database, str(_DIRECTORY)).status()
-    return found
+    migrations: list[Migration] = Runner(database, str(_DIRECTORY)).status()
+    return migrations
 
 
 def missing_migrations() -> list[str]:

@@ -125,5 +125,5 @@ class Replica:
 
 def rows_that_may_lag(query: Any, replica: Replica | None) -> list[Any]:
     """Return the rows of a SELECT from the replica while its lag is small, else from the primary."""
-    found = None if replica is None else replica.rows(query)
-    return list(query) if found is None else found
+    rows = None if replica is None else replica.rows(query)
+    return list(query) if rows is None else rows

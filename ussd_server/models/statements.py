@@ -205,9 +205,9 @@ def insert_differences(rows: Sequence[dict[str, Any]]) -> None:
     table = StatementDifference._meta.table_name
     insert = f"INSERT INTO {table} ({', '.join(_COLUMNS)}) {dialect().rows_of(table, _COLUMNS)} WHERE true"
     run_query(f"{insert} ON CONFLICT (key) DO NOTHING", rows=document)
-    found = dialect().json_rows(_PLACES)
+    places = dialect().json_rows(_PLACES)
     for statement in (_TAKE_OVER, _NAME):
-        run_query(statement.format(found=found), rows=document)
+        run_query(statement.format(found=places), rows=document)
 
 
 _COLUMNS = (

@@ -129,6 +129,6 @@ def _is_never_hurried(seconds: float) -> bool:
 def _make_private(folder: Path) -> None:
     """Make a folder in a world-writable place. Raises StartError when another user made it first."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise StartError(f"The folder {folder} belongs to another user: set USSD_DATA_DIR to a shorter path.")

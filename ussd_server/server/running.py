@@ -103,8 +103,8 @@ def running_processes(settings: Settings) -> list[RunningProcess]:
 
     Raises OSError when their files cannot be read.
     """
-    found = [_read(path) for path in sorted((settings.data_dir / _FOLDER).glob("*.json"))]
-    return sorted((each for each in found if each), key=lambda each: (each.process, each.started_at))
+    announcements = [_read(path) for path in sorted((settings.data_dir / _FOLDER).glob("*.json"))]
+    return sorted((each for each in announcements if each), key=lambda each: (each.process, each.started_at))
 
 
 def _digests(settings: Settings, salt: str) -> dict[str, str]:

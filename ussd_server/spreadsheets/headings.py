@@ -68,14 +68,16 @@ def find_columns(
         merged = tuple(row.cell(index) or "".join(above[index : index + 1]) for index in range(length))
         for cells in (row.cells, merged):
             layout = layouts.get(headings_key(cells)) if layouts else None
-            found = _columns_in(cells, headings if layout is None else layout)
-            missing = [_named(fields, headings) for fields in required if found.keys().isdisjoint(fields)]
+            columns = _columns_in(cells, headings if layout is None else layout)
+            missing = [_named(fields, headings) for fields in required if columns.keys().isdisjoint(fields)]
             if not missing:
-                _refuse_doubled(cells, {found[field] for fields in required for field in fields if field in found}, row)
+                _refuse_doubled(
+                    cells, {columns[field] for fields in required for field in fields if field in columns}, row
+                )
                 width = max(index + 1 for index, cell in enumerate(cells) if cell)
-                return Headings(found, width, tuple(cells[:width]), layout is not None)
-            if found and (likely is None or len(found) > likely[0]):
-                likely = (len(found), row.line, missing)
+                return Headings(columns, width, tuple(cells[:width]), layout is not None)
+            if columns and (likely is None or len(columns) > likely[0]):
+                likely = (len(columns), row.line, missing)
         above = row.cells
     if likely is None:
         wanted = ", ".join(_named(fields, headings) for fields in required)

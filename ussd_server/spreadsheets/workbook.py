@@ -164,10 +164,10 @@ class _Rows(PartReader):
     def _column_of(self, address: str | None) -> int:
         if address is None:
             return self._column + 1
-        found = _CELL_ADDRESS.fullmatch(address)
-        if found is None:
+        match = _CELL_ADDRESS.fullmatch(address)
+        if match is None:
             raise SpreadsheetError("a cell has an address that no sheet has.", line=self._line)
-        return column_index_from_string(found[1]) - 1
+        return column_index_from_string(match[1]) - 1
 
     def _line_of(self, number: str | None) -> int:
         if number is None:

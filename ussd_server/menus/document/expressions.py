@@ -148,8 +148,8 @@ def may_be_fraction(source: str) -> bool:
 
 def _meant(source: str) -> str:
     """Return what the author of a text that is no expression may have meant, or an example."""
-    found = next((f"`{right}`, not `{wrong}`" for wrong, right in _MISWRITTEN if re.search(wrong, source)), None)
-    return found.replace(_ONE_SIGN, "=") if found else "for example `vars.amount >= 500`"
+    correction = next((f"`{right}`, not `{wrong}`" for wrong, right in _MISWRITTEN if re.search(wrong, source)), None)
+    return correction.replace(_ONE_SIGN, "=") if correction else "for example `vars.amount >= 500`"
 
 
 def constant(value: Any) -> Expression:

@@ -261,8 +261,8 @@ def measures_of_server() -> Iterator[Measure]:
 def measures_of_check(now: datetime) -> Iterator[Measure]:
     """Yield the age and result of the last check of all books, none before the first, and the open differences."""
     open_differences = StatementDifference.ended_at.is_null() & is_in_stored_statement()
-    found = _count(StatementDifference, open_differences)
-    yield Measure("ussd_differences_open", "Differences from statements of providers without a decision.", found)
+    count = _count(StatementDifference, open_differences)
+    yield Measure("ussd_differences_open", "Differences from statements of providers without a decision.", count)
     last = last_examinations().check
     if last is not None:
         age = (now - last.ended_at).total_seconds()

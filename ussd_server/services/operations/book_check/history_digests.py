@@ -101,8 +101,8 @@ def clients_of(start: datetime) -> dict[str, str]:
     digests: dict[str, Any] = defaultdict(sha256)
     low, end, until = new_id_floor(start), new_id_floor(start + _DAY), start + _DAY + _COUNTED_FOR
     while True:
-        found: Any = Transaction.select(*_OF_TRANSACTION).where(Transaction.id >= low, Transaction.id < end)
-        rows = list(found.order_by(Transaction.id).limit(_ROWS_AT_ONCE + 1).tuples())
+        transactions: Any = Transaction.select(*_OF_TRANSACTION).where(Transaction.id >= low, Transaction.id < end)
+        rows = list(transactions.order_by(Transaction.id).limit(_ROWS_AT_ONCE + 1).tuples())
         page = rows[:_ROWS_AT_ONCE]
         changes = _changes(page[0][0], page[-1][0], until) if page else {}
         for transaction_id, client_id, *names in page:
@@ -115,14 +115,14 @@ def clients_of(start: datetime) -> dict[str, str]:
 
 def _changes(first: str, last: str, until: datetime) -> dict[str, list[tuple[Any, ...]]]:
     """The status changes before `until` of the payments from the first to the last."""
-    found: Any = (
+    events: Any = (
         StatusChange.select(*_OF_CHANGE)
         .where(StatusChange.transaction_id >= first, StatusChange.transaction_id <= last)
         .where(StatusChange.created_at < until)
         .order_by(StatusChange.transaction_id, StatusChange.sequence)
     )
     changes = defaultdict(list)
-    for transaction_id, *facts, created_at in found.tuples():
+    for transaction_id, *facts, created_at in events.tuples():
         changes[str(transaction_id)].append((*facts, iso_milliseconds(created_at)))
     return changes
 
