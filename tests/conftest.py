@@ -75,7 +75,7 @@ PROGRAM_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/us
 
 _NEEDS = {
     "needs_chromium": ("chromium",),
-    "needs_debian": ("/usr/bin/python3.11",),
+    "needs_debootstrap": ("debootstrap", "slirp4netns", "systemd-nspawn"),
     "needs_nginx": ("nginx",),
     "needs_node": ("node", "npm"),
     "needs_patroni": ("etcd", "haproxy", "patroni", "redis-sentinel"),

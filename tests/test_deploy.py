@@ -301,18 +301,6 @@ def install(folder: Path, path: str) -> str:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.nightly
-@pytest.mark.needs_debian
-def test_the_program_installs_on_the_python_of_debian_12(tmp_path: Path) -> None:
-    for name in ("deploy", "schemas", "simulators", "ussd_server"):
-        shutil.copytree(REPOSITORY / name, tmp_path / name)
-    for name in ("README.md", "pyproject.toml", "setup.cfg", "setup.py", "wsgi.py"):
-        shutil.copy(REPOSITORY / name, tmp_path)
-    install(tmp_path, "/usr/bin")
-    version = [tmp_path / ".venv/bin/ussd-server", "--version"]
-    assert subprocess.run(version, capture_output=True, text=True, check=True).stdout == "ussd-server 1.0.0\n"
-
-
 def test_an_upgrade_switches_at_once_and_leaves_the_environment_of_running_processes(tmp_path: Path) -> None:
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     # Makes an environment without libraries.
