@@ -15,6 +15,7 @@ from flask import Flask, Response, jsonify, request
 
 from simulators.server import serving, show_until_stopped
 
+_SENT = 101
 _REPORTS = {"02": {"status": "Failed", "failureReason": "UserDoesNotExist"}, "03": None}
 
 
@@ -35,14 +36,19 @@ class AfricasTalkingSms:
         form = request.form
         if request.headers.get("apiKey") != self.api_key or form.get("username") != self.username:
             return "The supplied authentication is invalid", 401
-        number, text = form.get("to", ""), form.get("message", "")
-        if not number or not text:
+        numbers, text = form.get("to", "").split(","), form.get("message", "")
+        if not all(numbers) or not text:
             return "Request is missing required form field", 400
+        recipients = [self._accept_one(number.strip(), text, form.get("from", "")) for number in numbers]
+        return Response("<html>", content_type="text/html") if numbers[-1][-2:] == "04" else _answer(recipients)
+
+    def _accept_one(self, number: str, text: str, sender: str) -> dict[str, Any]:
+        """Accept the message to one number, unless it is blacklisted, and report its delivery; what the answer says."""
         ending = number[-2:]
         if ending == "01":
-            return _answer(number, 406, "UserInBlacklist", "None")
+            return _recipient(number, 406, "UserInBlacklist", "None")
         message_id = f"ATXid_{next(self._numbers):032x}"
-        self.sent.append({"id": message_id, "to": number, "message": text, "from": form.get("from", "")})
+        self.sent.append({"id": message_id, "to": number, "message": text, "from": sender})
         report = _REPORTS.get(ending, {"status": "Success"})
         if self.callback_url and report is not None:
             fields = {"id": message_id, "phoneNumber": number, "networkCode": "64110", "retryCount": "0", **report}
@@ -50,11 +56,7 @@ class AfricasTalkingSms:
                 self.report(fields)
             else:
                 threading.Timer(0.2, self.report, [fields]).start()
-        return (
-            Response("<html>", content_type="text/html")
-            if ending == "04"
-            else _answer(number, 101, "Success", message_id)
-        )
+        return _recipient(number, _SENT, "Success", message_id)
 
     def report(self, fields: dict[str, str]) -> None:
         """Post one delivery report."""
@@ -69,11 +71,14 @@ class AfricasTalkingSms:
         return app
 
 
-def _answer(number: str, code: int, status: str, message_id: str) -> Response:
-    recipient = {"statusCode": code, "number": number, "status": status, "cost": "UGX 25.0000", "messageId": message_id}
-    is_sent = code == 101
-    summary = f"Sent to {int(is_sent)}/1 Total Cost: UGX {25 if is_sent else 0}"
-    answer = jsonify({"SMSMessageData": {"Message": summary, "Recipients": [recipient]}})
+def _recipient(number: str, code: int, status: str, message_id: str) -> dict[str, Any]:
+    return {"statusCode": code, "number": number, "status": status, "cost": "UGX 25.0000", "messageId": message_id}
+
+
+def _answer(recipients: list[dict[str, Any]]) -> Response:
+    sent = sum(each["statusCode"] == _SENT for each in recipients)
+    summary = f"Sent to {sent}/{len(recipients)} Total Cost: UGX {25 * sent}"
+    answer = jsonify({"SMSMessageData": {"Message": summary, "Recipients": recipients}})
     answer.status_code = 201
     return answer
 

@@ -1339,7 +1339,7 @@ export class Operations {
    *
    * Permission: `menus:write`.
    */
-  saveDraft(menuId: string, body?: MenuDocument | JsonObject | string | Uint8Array, query?: { contentType?: string }): Promise<CheckReport>;
+  saveDraft(menuId: string, body?: { [name: string]: any } | string | Uint8Array, query?: { contentType?: string }): Promise<CheckReport>;
   /**
    * Return a menu with its draft and its published document.
    *
@@ -1351,7 +1351,7 @@ export class Operations {
    *
    * Permission: `menus:read`.
    */
-  checkMenu(menuId: string, body?: MenuDocument | JsonObject | string | Uint8Array, query?: { contentType?: string }): Promise<CheckReport>;
+  checkMenu(menuId: string, body?: { [name: string]: any } | string | Uint8Array, query?: { contentType?: string }): Promise<CheckReport>;
   /**
    * Publish the draft as a new version.
    *

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 from ussd_client.models import (
     Amount,
@@ -28,8 +28,6 @@ from ussd_client.models import (
     Graph,
     History,
     HistoryEntry,
-    JsonObject,
-    MenuDocument,
     MenuSummary,
     MenuSummaryItems,
     OwnKey,
@@ -764,11 +762,7 @@ class Operations(Transport):
         return cast("MenuSummaryItems", self._call("GET", "/api/ussd/menus"))
 
     def save_draft(
-        self,
-        menu_id: str,
-        body: MenuDocument | JsonObject | bytes | None = None,
-        *,
-        content_type: str = "application/json",
+        self, menu_id: str, body: dict[str, Any] | bytes | None = None, *, content_type: str = "application/json"
     ) -> CheckReport:
         """Save the draft of a menu; returns the report of its check.
 
@@ -786,11 +780,7 @@ class Operations(Transport):
         return cast("MenuSummary", self._call("GET", "/api/ussd/menus/{}", menu_id))
 
     def check_menu(
-        self,
-        menu_id: str,
-        body: MenuDocument | JsonObject | bytes | None = None,
-        *,
-        content_type: str = "application/json",
+        self, menu_id: str, body: dict[str, Any] | bytes | None = None, *, content_type: str = "application/json"
     ) -> CheckReport:
         """Check a menu's draft, or the document in the body, which is not saved.
 
