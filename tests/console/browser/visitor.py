@@ -209,3 +209,8 @@ class Visitor:
         assert page.locator(".table, .big").evaluate_all(too_wide) == [], page.url
         mistakes = page.evaluate(_MISTAKES, width)
         assert mistakes == [], f"{page.url}: {mistakes}"
+        # A tablet, too.
+        page.set_viewport_size({"width": 768, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 768, page.url
+        assert page.locator(".table").evaluate_all(too_wide) == [], page.url
+        page.set_viewport_size({"width": width, "height": 900})

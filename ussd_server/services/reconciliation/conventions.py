@@ -138,7 +138,7 @@ class _Lines:
 
     def _refuse_date(self, row: Row, date: CellDate) -> NoReturn:
         zone = self._table.known.zone
-        readings = [f"{moment.astimezone(zone):%d %b %Y}" for moment in (date.day_first, date.month_first) if moment]
+        readings = [f"{moment.astimezone(zone):%-d %B %Y}" for moment in (date.day_first, date.month_first) if moment]
         text = self._table.text(row, StatementField.DATE)
         self._table.refuse(
             row,

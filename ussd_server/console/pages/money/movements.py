@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from flask import Response, render_template, request
@@ -19,13 +20,13 @@ from ussd_server.status import Code, ServiceError
 
 _COLUMNS = (
     Column("created_at", "Told", "moment", link=lambda each: link_to("movement", each.movement_id)),
-    PROVIDER,
+    replace(PROVIDER, is_minor=True),
     Column("direction", "Direction", "status"),
     Column("receipts", "Receipt", "reference", value=lambda each: ", ".join(each.receipts)),
     Column("amount", "Amount", "money"),
     Column("phone_number", "Number", "code", missing="unknown"),
     Column("name", "Name", where="files"),
-    Column("code", "Typed", value=lambda each: _typed(each), missing="nothing"),
+    Column("code", "Typed", value=lambda each: _typed(each), missing="nothing", is_minor=True),
     Column("held_because", "Why", "sentence"),
     Column("suggestions", "Perhaps", value=lambda each: ", ".join(each.suggestions), where="files"),
     Column("movement_id", "Id", "id", where="files"),

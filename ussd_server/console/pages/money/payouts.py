@@ -55,10 +55,10 @@ _COLUMNS = (
 _FIELD_TITLES = {name: name.replace("_", " ").capitalize() for name in messages.FIELDS}
 _OTHERS = "an operator, or a person or key that was deleted"
 _ITEM_COLUMNS = (
-    Column("line", "Line", "number"),
+    Column("line", "Line", "number", is_minor=True),
     Column("phone_number", "Phone number", "code"),
     Column("name", "Name"),
-    Column("registered_name", "Registered name"),
+    Column("registered_name", "Registered name", is_minor=True),
     Column("names", "Names", "status", value=lambda item: _shown_match(item), where="page"),
     Column("name_match", "Names", "status", where="files"),
     Column("amount", "Amount", "money", value=lambda item: item.amount_text or item.amount_cents),
