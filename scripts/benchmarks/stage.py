@@ -47,6 +47,8 @@ class Stage:
     peer_keys: list[Key]
     gateway_paths: dict[str, list[str]]  # by application
     servers: dict[str, int]  # the process of each other server
+    home: Path  # the service's
+    settings: dict[str, str]  # the service's
 
     def processes(self, application: str) -> dict[str, int]:
         """Return the processes that work for a call of an application, by kind."""
@@ -109,7 +111,7 @@ def start_stage(clients: int, applications: Collection[str] = ("stock", "bare", 
         service = serve("benchmarks.applications.service_app:app", homes["service"], settings)
         webs["service"] = stack.enter_context(service)
         servers = {"postgres": postgres.process.pid, "valkey": valkey.pid}
-        yield Stage(webs, generator, keys, peer_keys, gateway_paths, servers)
+        yield Stage(webs, generator, keys, peer_keys, gateway_paths, servers, homes["service"], settings)
 
 
 def _fill(services: Services, clients: int) -> dict[str, list[Key]]:
