@@ -10,6 +10,7 @@ from threading import Event
 
 import pytest
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
 from tests.services.webhooks.receivers import Receiver, deliver, subscribe
@@ -20,6 +21,7 @@ from tests.support.tracing import count_functions, passages
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import is_postgres
+from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey
 from ussd_server.worker import Worker
 
 pytestmark = pytest.mark.both_databases
@@ -81,6 +83,28 @@ def test_a_payment_goes_its_walk_and_so_does_the_worker_later(
 
     assert_goes("a payment: the request", pay)
     assert_goes("later, in the worker", settle)
+
+
+def test_a_payout_goes_its_walks(services: Services, web: FlaskClient) -> None:
+    client = ExampleClient(services)
+    deposit(services, operator_context(client.id), 100_000)
+    maker, approver = (
+        client.create_key(),
+        services.api_keys.create(CreateApiKey(("payouts:approve", "payouts:read")), operator_context(client.id)),
+    )
+
+    def call(key: ApiKeyView, path: str, body: object) -> TestResponse:
+        headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
+        return web.post(f"/api/payouts{path}", json=body, headers=headers)
+
+    rows = [{"phone_number": PHONE, "amount": 500, "reference": "r1"}]
+    made = call(maker, "", {"reference": "P1", "items": rows}).json["data"]["payout_id"]
+
+    def approve() -> None:
+        assert call(approver, f"/{made}/approve", {}).status_code == 200
+
+    assert_goes("an approval of a payout", approve)
+    assert_goes("a row of a payout, in the worker", lambda: work_of(services, "payouts"))
 
 
 def test_a_dial_and_a_step_that_pays_go_their_walks(services: Services, web: FlaskClient) -> None:

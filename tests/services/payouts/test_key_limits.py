@@ -10,7 +10,7 @@ from tests.support.books import check_everything
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.clients.keys.messages import UpdateApiKey
-from ussd_server.services.payouts.messages import ApprovalRule
+from ussd_server.services.payouts.messages import ApprovalRule, RetryPayout
 from ussd_server.status import Code
 
 
@@ -74,6 +74,22 @@ def test_the_limit_of_a_key_counts_also_when_a_person_approves_last(staff: Staff
         assert [staff.states(each) for each in payouts] == [["succeeded"] * 3, ["ready"] * 3]
     else:
         assert code_of(lambda: staff.approve_as(payouts[1], staff.admin)) is Code.DAILY_LIMIT_REACHED
+    assert holds(staff)
+
+
+def test_what_was_cancelled_before_it_was_sent_counts_once_when_it_is_retried(staff: StaffedDesk) -> None:
+    key, payout = staff.key("payouts:approve", "payouts:read", limit_cents=300_00), staff.draft_of(3)
+    staff.approve_as(payout, key)
+    staff.tick()
+    staff.cancel(payout)
+    staff.work(1)
+    assert staff.states(payout) == ["cancelled"] * 3
+    assert {attempt.number for item in staff.items(payout) for attempt in item.attempts} == {1}, "they were made"
+    staff.payouts.retry(RetryPayout(payout.payout_id), staff.maker)
+    assert staff.approve_as(payout, key, round=2).status.value == "approved"
+    staff.work(3)
+    assert staff.states(payout) == ["succeeded"] * 3
+    assert code_of(lambda: staff.approve_as(staff.draft_of(1, "P2"), key)) is Code.DAILY_LIMIT_REACHED
     assert holds(staff)
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.services.payouts.desk import PayoutDesk, code_of
+from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.support.books import check_everything
 from tests.support.money import work
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.services.payouts.messages import ApprovePayout, ItemState, PayoutView
+from ussd_server.services.payouts.messages import ApprovePayout, ItemState, PayoutView, RetryPayout
 from ussd_server.status import Code
 from ussd_server.values import new_id
 
@@ -67,6 +67,26 @@ def test_the_same_approval_many_times_at_once_is_always_answered_with_what_it_di
     assert set(answered) == {"approved"}
 
 
+def test_of_simultaneous_retries_one_opens_a_round_and_of_its_approvals_one_counts(desk: PayoutDesk) -> None:
+    payout = desk.draft(row("a"), row("b", "+256770000002"))
+    desk.approve(payout)
+    desk.work(8)
+    approvers = [
+        replace(desk.approver, caller=replace(desk.approver.caller, key_id=new_id(desk.clock.now()))) for _ in range(3)
+    ]
+    for number in (2, 3):
+        assert at_once(*[partial(desk.payouts.retry, RetryPayout(payout.payout_id), desk.maker)] * 3) == [None] * 3
+        assert desk.see(payout).round.number == number
+        approval = ApprovePayout(payout.payout_id, number)
+        codes = at_once(*(partial(desk.payouts.approve, approval, who) for who in approvers))
+        assert sorted(map(str, codes)) == [str(Code.INVALID_REQUEST)] * 2 + ["None"]
+        assert desk.main() == (50_000_000 - 100_000, 100_000)
+        at_once(partial(desk.work, 1), partial(desk.cancel, payout))
+        desk.work(8)
+        assert (desk.main()[1], desk.states(payout)[0]) == (0, "succeeded")
+        assert check_everything() == []
+
+
 def test_of_an_approval_and_a_cancellation_in_any_order_the_cancellation_wins(desk: PayoutDesk) -> None:
     for turn in range(_ROUNDS):
         draft = desk.draft_of(_ROWS, f"P{turn}")
@@ -102,7 +122,7 @@ def test_a_row_is_sent_or_cancelled_while_the_worker_sends(desk: PayoutDesk, mon
         seen = desk.see(draft)
         paid = [item.transaction_id for item in desk.items(draft, ItemState.SUCCEEDED)]
         references = Transaction.select(Transaction.provider_reference).where(Transaction.id.in_(paid))
-        assert sorted(asked) == sorted(row.provider_reference for row in references)
+        assert sorted(asked) == sorted(each.provider_reference for each in references)
         assert {state: entry.count for state, entry in seen.states.items()} in (
             {ItemState.SUCCEEDED: len(paid), ItemState.CANCELLED: _ROWS - len(paid)},
             {ItemState.SUCCEEDED: _ROWS},

@@ -295,6 +295,22 @@ def test_an_attempt_that_was_never_sent_leaves_its_name_to_the_next(
     assert holds(desk)
 
 
+def test_of_rows_whose_attempts_have_one_name_one_is_paid_and_no_hold_is_left(desk: PayoutDesk) -> None:
+    rows = [row("a", DECLINED, 1000), *(row(f"r{place}", PAID, 100) for place in range(59)), row("a/2", PAID, 2000)]
+    payout = desk.draft(*rows)
+    desk.approve(payout)
+    desk.tick()
+    work(desk.services, desk.clock)
+    desk.cancel(payout)
+    desk.work(_DEFINITE)
+    retry(desk, payout, "a", "a/2")
+    approve(desk, payout)
+    desk.work(_DEFINITE)
+    assert [desk.states(payout)[place] for place in (0, -1)] == ["failed", "cancelled"]
+    assert (desk.see(payout).status, desk.main()[1]) == ("completed", 0)
+    assert holds(desk)
+
+
 def test_a_round_that_was_not_sent_is_cancelled_and_leaves_the_payout_as_it_was(desk: PayoutDesk) -> None:
     payout = half_paid(desk)
     desk.work(_DEFINITE)

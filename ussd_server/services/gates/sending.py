@@ -210,7 +210,8 @@ def _paid_cents(key_id: str, moment: datetime, *conditions: Any) -> int:
         .join(PayoutAttempt, on=(PayoutAttempt.transaction_id == Transaction.id))
         .join(PayoutHold, on=is_of_hold)
         .where(of_key, PayoutHold.reserved_cents > PayoutHold.released_cents)
-        .where(Transaction.status == TransactionStatus.FAILED)
+        # What was never sent is released already.
+        .where(Transaction.status == TransactionStatus.FAILED, Transaction.ask_attempts > 0)
     )
     return int(paid.scalar() or 0) + int(held.scalar() or 0) - int(failed.scalar() or 0)
 

@@ -74,8 +74,12 @@ def make_attempts(creator: TransactionCreator, payout: Payout, provider: str, mo
 
 def _unpayable(payout: Payout, rows: Collection[PayoutItem]) -> set[int]:
     """The lines of rows that may not be paid: an earlier attempt did not fail, or another payment has their name."""
-    lines = {transaction_reference(payout.reference, row.reference, row.attempt): row.line for row in rows}
-    used = {lines[reference] for reference in used_references(payout.client_id, lines)}
+    lines = defaultdict[str, list[int]](list)
+    for row in rows:
+        lines[transaction_reference(payout.reference, row.reference, row.attempt)].append(row.line)
+    used = {line for reference in used_references(payout.client_id, lines) for line in lines[reference]}
+    # The second attempt of row `a` and the first one of row `a/2` have one name.
+    used |= {line for same in lines.values() for line in same[1:]}
     return used | paid_lines(payout.id, [row.line for row in rows if row.transaction_id is not None])
 
 

@@ -11,7 +11,8 @@ from peewee import fn
 
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.keys import KeySpending
-from ussd_server.models.payouts import Payout, PayoutHold, PayoutItem
+from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutHold, PayoutItem
+from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import Postings, named_refusals, write_postings
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day
@@ -80,14 +81,33 @@ def release(payout: Payout, lines: Collection[int] | None = None) -> int:
     if not count:
         return 0
     PayoutItem.update(waits=False).where(waiting).execute()
-    hold = PayoutHold.select().where(PayoutHold.payout_id == payout.id).order_by(PayoutHold.number.desc()).get()
-    of_hold = (PayoutHold.payout_id == hold.payout_id) & (PayoutHold.number == hold.number)
-    PayoutHold.update(released_cents=PayoutHold.released_cents + int(cents)).where(of_hold).execute()
-    KeySpending.update(spent_cents=KeySpending.spent_cents - int(cents)).where(
-        KeySpending.key_id == hold.key_id, KeySpending.day == hold.day
-    ).execute()
+    _count_no_more(payout.id, int(cents))
     pass_on(payout, int(cents))
     return int(count)
+
+
+def release_unsent(row: Transaction) -> None:
+    """Let a transaction of a payout that is cancelled without having been sent count for no limit of a key.
+
+    Call in a unit of work with the transaction locked, before its reservation ends: other releases lock the hold before
+    the account (no deadlock).
+    """
+    assert row.payout_id is not None
+    attempt = PayoutAttempt.get(PayoutAttempt.transaction_id == row.id)
+    _count_no_more(row.payout_id, row.amount_cents + row.fee_cents, attempt.round)
+
+
+def _count_no_more(payout_id: str, cents: int, number: int | None = None) -> None:
+    """Release a part of the last hold of a payout, or of its round `number`, which counts for the key until then."""
+    holds = PayoutHold.select().where(PayoutHold.payout_id == payout_id)
+    if number is not None:
+        holds = holds.where(PayoutHold.round == number)
+    hold = holds.order_by(PayoutHold.number.desc()).get()
+    of_hold = (PayoutHold.payout_id == hold.payout_id) & (PayoutHold.number == hold.number)
+    PayoutHold.update(released_cents=PayoutHold.released_cents + cents).where(of_hold).execute()
+    KeySpending.update(spent_cents=KeySpending.spent_cents - cents).where(
+        KeySpending.key_id == hold.key_id, KeySpending.day == hold.day
+    ).execute()
 
 
 def pass_on(payout: Payout, cents: int) -> None:

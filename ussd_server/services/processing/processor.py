@@ -27,6 +27,7 @@ from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.gates.movements import learn_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
+from ussd_server.services.payouts.holds import release_unsent
 from ussd_server.services.processing.earlier_places import EarlierPlaces
 from ussd_server.services.processing.outcomes import (
     REVIEW_CONTRADICTION,
@@ -216,6 +217,8 @@ class PaymentProcessor:
         log.warning("a payment was not sent, because its sender was revoked", reason=fault)
         end_lease(row)
         row.updated_at = now
+        if row.payout_id is not None:
+            release_unsent(row)
         # The database may have lost the commit of an earlier request under this reference: query the status once.
         check_at = now + timedelta(seconds=SLOW_POLL_SECONDS)
         fail(row, FailureCode.CANCELLED, Source.SUBMIT, now, ChangeDetail(note=fault), check_at)

@@ -67,6 +67,7 @@ PAYOUT_RULES = {
         ), made AS (
             SELECT attempt.payout_id, attempt.round AS round, sum(amount_cents + fee_cents) AS cents
             FROM payout_attempts AS attempt JOIN transactions ON transactions.id = attempt.transaction_id
+                AND NOT (ask_attempts = 0 AND (status = 'failed' OR late))
             WHERE attempt.payout_id > :low AND attempt.payout_id <= :high GROUP BY attempt.payout_id, attempt.round
         ), held AS (
             SELECT payout_id, hold.round AS round, sum(reserved_cents - released_cents) AS cents
