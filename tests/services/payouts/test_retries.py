@@ -308,6 +308,9 @@ def test_of_rows_whose_attempts_have_one_name_one_is_paid_and_no_hold_is_left(de
     desk.work(_DEFINITE)
     assert [desk.states(payout)[place] for place in (0, -1)] == ["failed", "cancelled"]
     assert (desk.see(payout).status, desk.main()[1]) == ("completed", 0)
+    with pytest.raises(ServiceError, match="row a/2: another payment has its reference"):
+        retry(desk, payout, "a/2")
+    assert retry(desk, payout).round.item_count == desk.states(payout).count("ready"), "all others may be retried"
     assert holds(desk)
 
 

@@ -11,11 +11,12 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, long_unit_of_work, run_query
 from ussd_server.models.clients import Client
-from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.payouts import Payout, PayoutItem, transaction_reference
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.approvers import caller_id, caller_people
+from ussd_server.services.payouts.attempts import used_references
 from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, validated_rows
 from ussd_server.services.payouts.drafts import require_ahead
 from ussd_server.services.payouts.holds import write_fees
@@ -120,7 +121,15 @@ def _rows_of(payout: Payout) -> Mapping[str, _Row]:
     """The ready rows of a payout by their references."""
     items = PayoutItem.select().where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready).order_by(PayoutItem.line)
     attempts = attempts_of(payout.id)
-    return {item.reference: _row_of(item, [each for _, each in attempts.get(item.line, ())]) for item in items}
+    rows = [_row_of(item, [each for _, each in attempts.get(item.line, ())]) for item in items]
+    names = {transaction_reference(payout.reference, row.reference, row.next_attempt): row for row in rows}
+    taken = {names[reference].line for reference in used_references(payout.client_id, names)}
+    return {
+        row.reference: row._replace(fault=row.fault or f"row {row.reference}: another payment has its reference")
+        if row.line in taken
+        else row
+        for row in rows
+    }
 
 
 def _row_of(item: PayoutItem, attempts: Sequence[Transaction]) -> _Row:
