@@ -112,19 +112,19 @@ def _named(item: _Item) -> str:
 
 
 def _read_sqlite(source: Any) -> _Schema:
-    found = defaultdict(set)
+    schema = defaultdict(set)
     for kind, name, table, definition in source.execute_sql("SELECT type, name, tbl_name, sql FROM sqlite_schema"):
         if definition is not None:
             written = " ".join(definition.split()).replace("( ", "(").replace(" )", ")")
-            found[table, table].add(_Item(kind, "" if kind == "table" else name, written))
-    return {table: frozenset(items) for table, items in found.items()}
+            schema[table, table].add(_Item(kind, "" if kind == "table" else name, written))
+    return {table: frozenset(items) for table, items in schema.items()}
 
 
 def _read_postgres() -> _Schema:
-    found = defaultdict(set)
+    schema = defaultdict(set)
     for table, part, *item in database.execute_sql(_CATALOG):
-        found[table, part].add(_Item(*item))
-    return {table: frozenset(items) for table, items in found.items()}
+        schema[table, part].add(_Item(*item))
+    return {table: frozenset(items) for table, items in schema.items()}
 
 
 # Constraints and indexes are compared by definition, because partitions name them differently. A trigger's text names

@@ -113,8 +113,8 @@ class SystemService:
         command = [sys.executable, "-m", "ussd_server.cli", "doctor", "--json"]
         try:
             ran = subprocess.run(command, capture_output=True, timeout=_DOCTOR_SECONDS, check=False)  # noqa: S603
-            found = json.loads(ran.stdout)["findings"]
-            findings = tuple(DoctorFinding(each["part"], each["found"], each["mend"]) for each in found)
+            report = json.loads(ran.stdout)["findings"]
+            findings = tuple(DoctorFinding(each["part"], each["found"], each["mend"]) for each in report)
         except (subprocess.TimeoutExpired, OSError, ValueError, KeyError):
             raise ServiceError(
                 Code.SERVICE_UNAVAILABLE, "The doctor did not end. Run `ussd-server doctor` at the server."

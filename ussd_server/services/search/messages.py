@@ -75,7 +75,7 @@ class SearchReply:
 
 def without_repeats(hits: Iterable[SearchHit]) -> tuple[SearchHit, ...]:
     """The hits, each object once, at most 50."""
-    found: dict[tuple[str, str], SearchHit] = {}
+    unique: dict[tuple[str, str], SearchHit] = {}
     for hit in hits:
-        found.setdefault((hit.kind, hit.id), hit)
-    return tuple(found.values())[:MOST_HITS]
+        unique.setdefault((hit.kind, hit.id), hit)
+    return tuple(unique.values())[:MOST_HITS]

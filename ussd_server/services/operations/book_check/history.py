@@ -97,8 +97,8 @@ def history_faults(low: str, high: str, _: Vault | None = None) -> Iterator[tupl
     steps, events = defaultdict(list), defaultdict(list)
     for step in map(_Step._make, run_query(_STEPS.format(as_text(("transaction_id", *_Step._fields[1:]))), **bounds)):
         steps[step.owner].append(step)
-    found = run_query(_EVENTS.format(as_text(("object_id", *_EventRow._fields[1:])), _OTHER_TYPES), **bounds)
-    for event in map(_EventRow._make, found):
+    event_rows = run_query(_EVENTS.format(as_text(("object_id", *_EventRow._fields[1:])), _OTHER_TYPES), **bounds)
+    for event in map(_EventRow._make, event_rows):
         events[event.owner].append(event)
     for owner in sorted(rows.keys() | steps.keys() | events.keys()):
         if owner in rows:

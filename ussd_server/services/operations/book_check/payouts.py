@@ -242,13 +242,13 @@ def _shows(payout: Any, event: tuple[str, ...], created_at: str, record: dict[st
     """Whether an event is of the payout's client and this moment, and shows all of a record."""
     _, client_id, at, payload = event
     try:
-        shown = orjson.loads(payload)
+        content = orjson.loads(payload)
     except ValueError:
         return False
     return (
         (client_id, at) == (payout.client_id, created_at)
-        and isinstance(shown, dict)
-        and (shown.items() >= record.items())
+        and isinstance(content, dict)
+        and (content.items() >= record.items())
     )
 
 
