@@ -59,7 +59,16 @@ def test_production_pays_out_nothing_that_an_operator_of_the_sandbox_credited(
 ) -> None:
     credited = output_of("accounts", "credit", "--client", "ACME", "--amount", "5000", "--reference", "r")
     output_of(
-        "accounts", "credit", "--undo", credited["transaction_id"], "--reason", "Tried", "--by", "Ann", "--and", "Ben"
+        "accounts",
+        "credit",
+        "--undo",
+        credited["transaction"]["transaction_id"],
+        "--reason",
+        "Tried",
+        "--by",
+        "Ann",
+        "--and",
+        "Ben",
     )
     monkeypatch.setenv("USSD_ENV", "production")
     monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "secrets.json"))
