@@ -309,6 +309,8 @@ def test_failed_rows_come_first_and_are_chosen_for_a_retry_with_a_date(
     )
     at = (clock.now() + timedelta(hours=5)).astimezone(KAMPALA)
     assert maker.post(f"{path}/retry", rows="r54", send_at=f"{at:%Y-%m-%dT%H:%M}").status_code == 303
+    drafted = " ".join(re.sub(r"<[^>]+>", " ", approver.get(path).text).split())
+    assert "UGX 10 to 1 person draft" in drafted
     (opened,) = services.payouts.list(ListPayouts(), funded.call()).items
     assert (opened.round.item_count, opened.send_at) == (1, at.replace(second=0, microsecond=0))
 

@@ -152,13 +152,13 @@ class ListPayouts(ListPeriod):
 class ListPayoutItems(ListPage):
     """Request for rows of a payout in the order of their lines, of one state and of one match of names, or of all.
 
-    With `failed_first` the rows that failed come before the others.
+    With `unpaid_first` the rows come first that are not paid and not on their way.
     """
 
     payout_id: str
     state: ItemState | None = None
     name_match: NameMatch | None = None
-    failed_first: bool = False
+    unpaid_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,12 +138,15 @@ class PayoutService:
         return int(invalid.scalar() or 0)
 
     def name_matches(self, payout_id: str, context: RequestContext) -> Mapping[messages.NameMatch | None, int]:
-        """How many ready rows have which match of names; None counts names not yet compared. NOT_FOUND as `get`."""
+        """How many ready rows have which match of names; None counts names not yet compared. NOT_FOUND as `get`.
+
+        Of a draft, only the rows of its round count, which its approver sends.
+        """
         context.require("payouts:read")
         payout = _find(payout_id, context)
         rows: Any = (
             PayoutItem.select(PayoutItem.name_match, fn.COUNT(PayoutItem.line))
-            .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.name.is_null(False))
+            .where(PayoutItem.payout_id == payout.id, *_has_name_to_match(payout))
             .group_by(PayoutItem.name_match)
         )
         return {match and messages.NameMatch(match): int(count) for match, count in rows.tuples()}
@@ -272,11 +275,17 @@ def _shortfalls(payout: Payout) -> tuple[messages.FloatShortfall, ...]:
 
 
 _BEGIN = (0, 0)
+_UNPAID = (
+    messages.ItemState.READY,
+    messages.ItemState.INVALID,
+    messages.ItemState.FAILED,
+    messages.ItemState.CANCELLED,
+)
 
 
 def _place_of(item: messages.PayoutItemView, request: messages.ListPayoutItems) -> tuple[int, int]:
     """Where a row stands in the order of a list: by its rank, and its line."""
-    return int(request.failed_first and item.state is not messages.ItemState.FAILED), item.line
+    return int(request.unpaid_first and item.state not in _UNPAID), item.line
 
 
 def _items(
@@ -287,8 +296,8 @@ def _items(
     warnings: Mapping[str, str],
 ) -> list[messages.PayoutItemView]:
     rows = _rows_with_states(payout).limit(limit)
-    if request.failed_first:
-        rank = Case(records.item_state(), ((messages.ItemState.FAILED, 0),), 1)
+    if request.unpaid_first:
+        rank = Case(None, ((records.item_state().in_(_UNPAID), 0),), 1)
         rows = rows.where((rank > after[0]) | ((rank == after[0]) & (PayoutItem.line > after[1])))
         rows = rows.order_by(rank, PayoutItem.line)
     else:
@@ -296,9 +305,7 @@ def _items(
     if request.state is not None:
         rows = rows.where(records.item_state() == request.state)
     if request.name_match is not None:
-        # The first two conditions hold for every match, and are those of its index.
-        is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
-        rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
+        rows = rows.where(*_has_name_to_match(payout), PayoutItem.name_match == request.name_match)
     items = list(rows)
     lines = [row.line for row in items]
     equal = records.equal_payments(payout, min(lines), max(lines)) if lines else {}
@@ -309,6 +316,13 @@ def _items(
         )
         for row in items
     ]
+
+
+def _has_name_to_match(payout: Payout) -> list[Any]:
+    """The conditions of a row whose match of names counts. The first two are those of the index."""
+    conditions: list[Any] = [PayoutItem.name.is_null(False), PayoutItem.is_ready]
+    is_draft = payout.status == messages.PayoutStatus.DRAFT
+    return [*conditions, PayoutItem.round == payout.round] if is_draft else conditions
 
 
 def _warning(row: Any, warnings: Mapping[str, str], equal: Mapping[int, str]) -> str | None:

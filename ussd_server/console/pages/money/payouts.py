@@ -275,7 +275,7 @@ def _page(
     payout = reader.get(payout_id, context)
     cursor = request.args.get("cursor")
     wanted = messages.ListPayoutItems(
-        payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value, failed_first=True
+        payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value, unpaid_first=True
     )
     table = DataTable(
         gettext("Rows of %(reference)s", reference=payout.reference),
