@@ -175,12 +175,20 @@ def _blocks_of_attempt(row: Transaction) -> Iterator[str | None]:
     yield lowered_limit(payout)
     others = other_attempts(row)
     may_pay = any(other.status != TransactionStatus.FAILED or other.is_in_review for other in others)
+    may_pay = may_pay or bool(corrected_ids(other.id for other in others))
     yield "Another attempt has paid the row, or may still pay it" if may_pay else None
 
 
 def other_attempts(row: Transaction) -> list[Transaction]:
     """The other attempts to pay the row of a payout: their statuses, names at the provider and reviews."""
     return list(_OTHER_ATTEMPTS.rows(Transaction, transaction_id=row.id))
+
+
+def corrected_ids(transaction_ids: Iterable[str]) -> set[str]:
+    """Those of some failed payments of which operators booked what moved as a correction, which stands."""
+    stands = Transaction.status != TransactionStatus.REVERSED
+    rows = Transaction.select(Transaction.corrects).where(Transaction.corrects.in_(list(transaction_ids)), stands)
+    return {row.corrects for row in rows}
 
 
 def _is_over_limit(row: Transaction, key: _Key) -> bool:

@@ -17,6 +17,7 @@ from operator import not_
 from typing import Any, NamedTuple
 
 import orjson
+from peewee import fn
 
 from ussd_server.database.tables import insert_rows, lock_row
 from ussd_server.database.unit_of_work import dialect, run_query
@@ -84,11 +85,18 @@ def _unpayable(payout: Payout, rows: Collection[PayoutItem]) -> set[int]:
 
 
 def paid_lines(payout_id: str, lines: Collection[int]) -> set[int]:
-    """Those of some lines whose rows have an attempt that did not fail, or that is under review."""
+    """Those of some lines whose rows have an attempt that did not fail, is under review, or was corrected."""
+    corrections = Transaction.alias()
+    is_corrected = fn.EXISTS(
+        corrections.select(corrections.id).where(
+            corrections.corrects == Transaction.id, corrections.status != TransactionStatus.REVERSED
+        )
+    )
     rows: Any = (
         PayoutAttempt.select(PayoutAttempt.line)
         .join(Transaction, on=(Transaction.id == PayoutAttempt.transaction_id))
-        .where(PayoutAttempt.payout_id == payout_id, PayoutAttempt.line.in_(list(lines)), ~_HAS_FAILED | IN_REVIEW)
+        .where(PayoutAttempt.payout_id == payout_id, PayoutAttempt.line.in_(list(lines)))
+        .where(~_HAS_FAILED | IN_REVIEW | is_corrected)
     )
     return {row.line for row in rows}
 

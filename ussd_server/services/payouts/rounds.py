@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -15,6 +15,7 @@ from ussd_server.models.payouts import Payout, PayoutItem, transaction_reference
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.sending import corrected_ids
 from ussd_server.services.payouts.approvers import caller_id, caller_people
 from ussd_server.services.payouts.attempts import used_references
 from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, validated_rows
@@ -121,7 +122,8 @@ def _rows_of(payout: Payout) -> Mapping[str, _Row]:
     """The ready rows of a payout by their references."""
     items = PayoutItem.select().where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready).order_by(PayoutItem.line)
     attempts = attempts_of(payout.id)
-    rows = [_row_of(item, [each for _, each in attempts.get(item.line, ())]) for item in items]
+    corrected = corrected_ids(each.id for tried in attempts.values() for _, each in tried)
+    rows = [_row_of(item, [each for _, each in attempts.get(item.line, ())], corrected) for item in items]
     names = {transaction_reference(payout.reference, row.reference, row.next_attempt): row for row in rows}
     taken = {names[reference].line for reference in used_references(payout.client_id, names)}
     return {
@@ -132,18 +134,20 @@ def _rows_of(payout: Payout) -> Mapping[str, _Row]:
     }
 
 
-def _row_of(item: PayoutItem, attempts: Sequence[Transaction]) -> _Row:
-    faults = filter(None, map(_fault_of, attempts))
+def _row_of(item: PayoutItem, attempts: Sequence[Transaction], corrected: Collection[str]) -> _Row:
+    faults = filter(None, (_fault_of(each, corrected) for each in attempts))
     fault = next((f"row {item.reference}: {each}" for each in faults), None)
     return _Row(item.line, item.reference, item.amount_cents, len(attempts) + 1, fault)
 
 
-def _fault_of(attempt: Transaction) -> str | None:
+def _fault_of(attempt: Transaction, corrected: Collection[str]) -> str | None:
     """Why a row with this attempt may not be retried; None where it may."""
     if attempt.status != TransactionStatus.FAILED:
         return str(attempt.status)
     if attempt.is_in_review:
         return "in review"
+    if attempt.id in corrected:
+        return "operators booked what moved of it as a correction"
     moment = retry_at(attempt)
     return None if moment is None else f"not before {iso_milliseconds(moment)}"
 
