@@ -168,3 +168,33 @@ def test_a_held_movement_that_may_be_a_silent_success_does(world: World, day: da
     world.clock.advance(61)
     bridge = close(world.services, day, SECOND).bridge
     assert [(step.verdict, step.amount_cents) for step in bridge] == [("matched", 0)]
+
+
+def test_an_undone_import_leaves_what_proved_to_be_the_money_of_its_line(world: World, unknown: Enquired) -> None:
+    world.till.pay("thanks", SHILLINGS, "N1", number=PAYER, at=world.clock.now())
+    first, second = imported(world, unknown.line("L1", "")), imported(world, unknown.line("L2", ""))
+    of_second, of_first, of_till = held(world)
+    for each in (of_first, of_till):
+        same = SameMovement(each.movement_id, BY, SECOND, of_second.movement_id)
+        world.services.movement_uses.take_as_same(same, operator())
+    for statement_id in (second, first):
+        undo(world, statement_id)
+        assert [each.movement_id for each in held(world)] == [of_second.movement_id], "the till told of it, too"
+
+
+def test_what_two_statements_told_as_one_is_taken_back_with_the_last_of_them(world: World, unknown: Enquired) -> None:
+    first, second = imported(world, unknown.line("L1", "")), imported(world, unknown.line("L2", ""))
+    of_second, of_first = held(world)
+    same = SameMovement(of_first.movement_id, BY, SECOND, of_second.movement_id)
+    world.services.movement_uses.take_as_same(same, operator())
+    undo(world, second)
+    assert [each.movement_id for each in held(world)] == [of_second.movement_id]
+    undo(world, first)
+    assert held(world) == ()
+
+
+def test_a_line_without_an_id_is_held_once_wherever_files_have_it(world: World, unknown: Enquired) -> None:
+    line = unknown.line("", "")
+    imported(world, unknown.line("L1", ""), line)
+    imported(world, line)
+    assert [each.receipts for each in held(world)] == [(), ("L1",)]

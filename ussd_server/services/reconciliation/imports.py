@@ -324,5 +324,5 @@ def _names_of(compared: ComparedLine, provider: str) -> bytes:
     if compared.verdict is Verdict.NOT_THEIRS:
         names = [compared.transaction_id]
     elif compared.provider_id is None and compared.reference is None:
-        names = [compared.dated, compared.party, str(compared.line)]
+        names = [compared.dated, compared.party]
     return orjson.dumps([provider, compared.verdict, *names, compared.theirs, bool(compared.moved_cents)])

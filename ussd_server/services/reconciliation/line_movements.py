@@ -99,14 +99,34 @@ def take_back(statement: ProviderStatement, now: datetime) -> None:
     )
     places = own.select(own.difference_id).where(own.statement_id == statement.id)
     told = StatementDifference.select(StatementDifference.movement_id).where(StatementDifference.id.in_(places))
-    rows = Movement.select().where(Movement.id.in_(told), Movement.id.not_in(others), Movement.same_as.is_null())
-    only = [row for row in rows if {each["way"] for each in row.told} <= _STATEMENT_ALONE]
+    only = _only_told_by(list(Movement.select().where(Movement.id.in_(told), Movement.id.not_in(others))), others)
     if used := [row for row in only if row.use_kind is not None]:
         raise ServiceError(Code.INVALID_REQUEST, f"The import stays: it alone told of {_named(used)}")
     for row in only:
         row.change(told=[], held_because=None, waits_for=None, beside=[], updated_at=now)
     ids = [row.id for row in only]
     StatementDifference.update(movement_id=None).where(StatementDifference.movement_id.in_(ids)).execute()
+
+
+def _only_told_by(rows: Sequence[Movement], others: Any) -> list[Movement]:
+    """Those of the movements of a statement, or what they proved to be, that nothing else tells of.
+
+    `others` are the movements that other statements tell of. What proved to be the same money is told of together.
+    """
+    firsts = {row.id: row for row in rows}
+    while merged := {row.id: row.same_as for row in firsts.values() if row.same_as is not None}:
+        firsts = {key: row for key, row in firsts.items() if key not in merged}
+        firsts |= {row.id: row for row in Movement.select().where(Movement.id.in_(set(merged.values())))}
+    first_of, parts = {key: key for key in firsts}, list(firsts.values())
+    while parts:
+        for row in parts:
+            if not {each["way"] for each in row.told} <= _STATEMENT_ALONE:
+                firsts.pop(first_of[row.id], None)
+        parts = list(Movement.select().where(Movement.same_as.in_([row.id for row in parts])))
+        first_of |= {row.id: first_of[row.same_as] for row in parts}
+    for row in Movement.select(Movement.id).where(Movement.id.in_(list(first_of)), Movement.id.in_(others)):
+        firsts.pop(first_of[row.id], None)
+    return list(firsts.values())
 
 
 def _told_by(difference: StatementDifference, at: datetime) -> Told:
