@@ -221,3 +221,11 @@ def test_a_disbursement_that_came_back_is_credited(services: Services, clock: Mo
     back = correct(world, line_held(world, mtn_row(paid), mtn_row(paid, Id="REV2", Type="Reversal", Amount="5,000.00")))
     assert (back.effect, back.corrects) == ("credit", paid.id)
     assert main_of(world.client.id) - before == CENTS
+
+
+def test_money_under_the_receipt_of_a_success_with_another_amount_is_not_booked_beside_it(
+    world: World, ours: Enquired
+) -> None:
+    world.till.pay("thanks", MOVED // 100, RECEIPT, number=PAYER)
+    ours.report()
+    assert refusal(world, held(world)[0]).startswith("A payment that was asked for has this receipt")

@@ -17,9 +17,10 @@ from ussd_server.context import operator_context
 from ussd_server.models.movements import Movement
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS
-from ussd_server.services.movements.messages import EndMovement, ListMovements
+from ussd_server.services.movements.messages import AssignMovement, EndMovement, ListMovements
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ListTransactions
+from ussd_server.status import ServiceError
 
 IN_MESSAGE = "TR-77001"
 WRITTEN = (IN_MESSAGE, " tr77\u200b001")
@@ -130,6 +131,18 @@ def test_a_second_receipt_that_was_marked_for_return_goes_to_review(world: World
     assert [each.transaction.transaction_id for each in world.services.reviews.list(operator())] == [
         ours.transaction_id
     ]
+
+
+def test_money_of_another_amount_under_the_second_receipt_is_not_booked_beside_the_collection(
+    world: World, ours: Enquired
+) -> None:
+    world.till.pay("unknown", 3000, IN_MESSAGE, number=HASHED)
+    succeed(world, ours)
+    (moved,) = held(world)
+    with pytest.raises(ServiceError, match="has this receipt"):
+        world.services.movement_uses.assign(AssignMovement(moved.movement_id, "SCH1042", BY, SECOND), operator())
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
 
 
 def test_receipts_of_two_payers_payments_are_not_one_collection(world: World, ours: Enquired) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.models.clients import Client
-from ussd_server.models.movements import Movement
+from ussd_server.models.movements import Movement, MovementReceipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.services.gates.receipts import direction_of, types_of
@@ -84,13 +84,15 @@ def payers_payment_like(row: Transaction, now: datetime) -> Transaction | None:
 
 
 def named_by(movement: Movement) -> Transaction | None:
-    """Our payment that its provider named with the receipt of a movement which it does not use; None without."""
+    """Our payment that its provider named with a receipt of a movement which it does not use; None without."""
     if movement.receipt is None:
         return None
+    receipts = MovementReceipt.select().where(MovementReceipt.movement_id == movement.id)
+    written = {movement.receipt, *(form for each in receipts for form in (each.written, each.receipt))}
     payment: Transaction | None = (
         Transaction.select()
         .where(
-            Transaction.provider_transaction_id == movement.receipt,
+            Transaction.provider_transaction_id.in_(written) | Transaction.provider_receipt.in_(written),
             Transaction.provider == movement.account,
             Transaction.type.in_(types_of(movement.direction)),
             Transaction.origin != Origin.PAYER,

@@ -29,7 +29,7 @@ from enum import Enum
 from typing import Any
 
 from ussd_server.database.tables import find_row, lock_row
-from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.movements import Movement, MovementReceipt, is_held
 from ussd_server.models.transactions import Transaction
@@ -312,16 +312,22 @@ def take_movement(
 ) -> bool:
     """Give a receipt, and the held movement that has it, to a locked payment that succeeded without one.
 
-    Returns whether it was given.
+    Returns whether it was given: not to a payment that counts nowhere, nor other money to any.
     """
     if row.provider_transaction_id is not None or row.status not in SUCCESSFUL or row.type not in DIRECTIONS:
         return False
-    if movement is not None and movement.amount_cents != row.amount_cents:
+    moved = account_of(row), direction_of(row), row.amount_cents
+    if row.released_at is not None or (
+        movement is not None and (movement.account, movement.direction, movement.amount_cents) != moved
+    ):
         return False
+    own = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
     row.change(provider_transaction_id=written, updated_at=now)
     if movement is None:
         give_receipt(lock_receipt(account_of(row), direction_of(row), written), transaction_id=row.id)
-    elif movement.transaction_id is None:
+    elif own is not None and own.id != movement.id:
+        merge(movement, own, now)
+    elif own is None:
         note_told(movement, way, now)
         use(movement, UseKind.PAYMENT, now, row.id, decided_by)
     log.info("a payment was given its receipt", way=way.value, transaction_id=row.id)

@@ -125,17 +125,23 @@ def held_movement(movement_id: str, *, may_have_payment: bool = False, decided: 
         raise refusal(f"It is the same money as movement {movement.same_as}")
     if movement.use_kind is not None:
         raise refusal(f"The movement is {_STATES[UseKind(movement.use_kind)]}, no longer held")
-    decided_id = decided and decided.id
+    decided_id = None if decided is None else str(decided.id)
     waits_for = None if movement.waits_for in (None, decided_id) else find_row(Transaction, movement.waits_for)
     if waits_for is not None and waits_for.status in UNFINISHED:
         raise refusal(f"Transaction {movement.waits_for} decides about it, and is not final yet")
     if (counted := _counted_otherwise(movement)) is not None:
         raise refusal(f"Transaction {counted} counts, with another amount; say first that it never moved")
     named = named_by(movement)
-    has_payment = named is not None and named.id != decided_id and named.status != TransactionStatus.FAILED
-    if named is not None and has_payment and not may_have_payment:
+    if named is not None and not may_have_payment and _has_its_money(named, decided_id):
         raise refusal(f"A payment that was asked for has this receipt: transaction {named.id}")
     return movement
+
+
+def _has_its_money(named: Transaction, decided_id: str | None) -> bool:
+    """Whether a payment that has a movement's receipt counts, or may count unless operators decide about it now."""
+    if named.status in SUCCESSFUL:
+        return bool(named.released_at is None)
+    return bool(named.status != TransactionStatus.FAILED and named.id != decided_id)
 
 
 def _counted_otherwise(movement: Movement) -> str | None:

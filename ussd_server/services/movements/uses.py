@@ -90,7 +90,8 @@ class MovementUseService:
             else:
                 if not take_movement(payment, movement, receipt, WayIn.SAME_PAYMENT, now, decided_by):
                     raise refusal("It waits for no payment of its amount that succeeded without a receipt")
-                sign_last_use(self._vault, movement.id)
+                if movement.same_as is None:
+                    sign_last_use(self._vault, movement.id)
                 decide_again(payment.id)
                 reason = f"Receipt {receipt} is that of the payment"
                 action = "transaction.receipt_given"
