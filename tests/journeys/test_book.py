@@ -175,6 +175,7 @@ def look(book: Book, shop: Shop) -> None:
         "ussd providers",
         "ussd callbacks",
         "systemctl restart ussd-server-worker",
+        "systemctl restart ussd-server-worker ussd-server-web",
         "systemctl reload nginx",
     ):
         book.type(beginning)
