@@ -161,51 +161,61 @@ def equal_payments(payout: Payout, first_line: int = 1, last_line: int | None = 
     Counted are payments that did not fail, from seven days before this payout was made until it reserved its money, and
     rows that wait to be sent.
     """
-    return _equal_waiting(payout, first_line, last_line) | _equal_paid(payout, first_line, last_line)
+    mine: Any = PayoutItem.alias("mine")
+    conditions = [mine.payout_id == payout.id, mine.is_ready, mine.line >= first_line]
+    if last_line is not None:
+        conditions.append(mine.line <= last_line)
+    # Each number and amount once: thousands of equal rows would meet as many of another payout.
+    wanted = mine.select(mine.phone_number, mine.amount_cents).where(*conditions).distinct().alias("wanted")
+    equal = _equal_waiting(payout, wanted) | _equal_paid(payout, wanted)
+    rows = mine.select(mine.line, mine.phone_number, mine.amount_cents).where(*conditions).tuples()
+    return {line: equal[number, cents] for line, number, cents in rows if (number, cents) in equal}
 
 
-def _equal_waiting(payout: Payout, first_line: int, last_line: int | None) -> dict[int, str]:
-    other = PayoutItem.alias("other")
-    is_equal = (other.phone_number == PayoutItem.phone_number) & (other.amount_cents == PayoutItem.amount_cents)
+_Equal = dict[tuple[str, int], str]
+
+
+def _equal_waiting(payout: Payout, wanted: Any) -> _Equal:
     rows: Any = (
-        PayoutItem.select(PayoutItem.line, Payout.reference, Payout.reserved_at)
-        .join(other, on=is_equal & other.waits)
-        .join(Payout, on=(Payout.id == other.payout_id))
-        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.line >= first_line)
+        PayoutItem.select(wanted.c.phone_number, wanted.c.amount_cents, Payout.reference, Payout.reserved_at)
+        .join(wanted, on=_is_wanted(PayoutItem, wanted) & PayoutItem.waits)
+        .join_from(PayoutItem, Payout, on=(Payout.id == PayoutItem.payout_id))
         .where(Payout.id != payout.id, Payout.client_id == payout.client_id)
+        .distinct()
+        .order_by(Payout.reserved_at)
     )
     if payout.reserved_at is not None:
         rows = rows.where(Payout.reserved_at < payout.reserved_at)
-    return _named(rows if last_line is None else rows.where(PayoutItem.line <= last_line))
+    return _named(rows)
 
 
-def _named(rows: Any) -> dict[int, str]:
-    return {
-        line: f"equal payment in payout {reference} of {kampala_day(moment)}"
-        for line, reference, moment in rows.tuples()
-    }
-
-
-def _equal_paid(payout: Payout, first_line: int, last_line: int | None) -> dict[int, str]:
-    of_row = (
-        (Transaction.client_id == payout.client_id)
-        & (Transaction.phone_number == PayoutItem.phone_number)
-        & (Transaction.amount_cents == PayoutItem.amount_cents)
-    )
+def _equal_paid(payout: Payout, wanted: Any) -> _Equal:
+    paid_at = fn.MAX(Transaction.created_at)
     rows: Any = (
-        PayoutItem.select(PayoutItem.line, Payout.reference, Transaction.created_at)
-        .join(Transaction, on=of_row)
-        .join(Payout, on=(Payout.id == Transaction.payout_id))
-        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.line >= first_line)
-        .where(Transaction.payout_id != payout.id, Transaction.status != TransactionStatus.FAILED)
+        Transaction.select(wanted.c.phone_number, wanted.c.amount_cents, Payout.reference, paid_at)
+        .join(wanted, on=_is_wanted(Transaction, wanted))
+        .join_from(Transaction, Payout, on=(Payout.id == Transaction.payout_id))
+        .where(Transaction.client_id == payout.client_id, Transaction.payout_id != payout.id)
+        .where(Transaction.status != TransactionStatus.FAILED)
         .where(Transaction.id >= new_id_floor(payout.created_at - _RECENT))
-        .order_by(Transaction.id)
+        .group_by(wanted.c.phone_number, wanted.c.amount_cents, Payout.reference)
+        .order_by(paid_at)
     )
-    if last_line is not None:
-        rows = rows.where(PayoutItem.line <= last_line)
     if payout.reserved_at is not None:
         rows = rows.where(Transaction.id < new_id_floor(payout.reserved_at))
     return _named(rows)
+
+
+def _is_wanted(model: Any, wanted: Any) -> Any:
+    return (model.phone_number == wanted.c.phone_number) & (model.amount_cents == wanted.c.amount_cents)
+
+
+def _named(rows: Any) -> _Equal:
+    """The newest payment of each number and amount, from rows in the order of their moments."""
+    return {
+        (number, cents): f"equal payment in payout {reference} of {kampala_day(moment)}"
+        for number, cents, reference, moment in rows.tuples()
+    }
 
 
 def item_view(
