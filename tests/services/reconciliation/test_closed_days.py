@@ -80,6 +80,7 @@ def test_the_steps_of_the_bridge_add_up_to_the_difference(services: Services, cl
         close(services, day)
     end_reviews(services)
     say_what_moved(services, other)
+    clock.advance(60)
     closed = close(services, day, SECOND)
     assert (closed.ours_cents, closed.theirs_cents) == (590_000, 595_000)
     steps = {step.verdict: (step.count, step.amount_cents) for step in closed.bridge}

@@ -71,14 +71,14 @@ def test_a_second_file_of_one_line_does_not_close_a_day_whose_real_statement_has
     services: Services, clock: MovableClock, day: date
 ) -> None:
     rows = three_days(services, clock)
-    foreign = with_balances([*rows[:2], ["F-1", "unknown", *rows[2][2:]], *rows[2:]])
-    store(services, foreign)
+    failed = ["F-1", "unknown", rows[2][2], "Failed", *rows[2][4:]]
+    store(services, with_balances([*rows[:2], failed, *rows[2:]]))
     for _ in range(2):
         with pytest.raises(ServiceError, match="1 of its differences is open"):
             close(services, day)
         store(services, [rows[2]])
     end_reviews(services)
-    assert steps(close(services, day)) == {"matched": (3, 0), "not_ours": (1, -500_000)}
+    assert steps(close(services, day)) == {"matched": (3, 0), "not_ours": (1, 0)}
 
 
 def test_a_day_is_covered_by_an_unbroken_balance_from_before_it_to_after_it(
@@ -154,14 +154,14 @@ def test_a_difference_of_a_part_is_taken_over_by_the_covering_statement_that_has
     store(services, [rows[1], rows[3]])
     (lacking,) = open_reviews(services)
     assert lacking.verdict is Verdict.NOT_THEIRS
-    dearer = [*rows[2][:7], "6,000.00", *rows[2][8:]]
-    store(services, with_balances([*rows[:2], dearer, *rows[3:]]))
+    failed = [*rows[2][:3], "Failed", *rows[2][4:]]
+    store(services, with_balances([*rows[:2], failed, *rows[3:]]))
     with pytest.raises(ServiceError, match="1 of its differences is open"):
         close(services, day)
     (_, differs) = sorted(open_reviews(services), key=lambda each: each.opened_at)
     services.differences.end(EndDifference(differs.difference_id, "explained", BY), operator())
     closed = close(services, day)
-    assert steps(closed) == {"matched": (2, 0), "amount_differs": (1, -100_000)}
+    assert steps(closed) == {"matched": (2, 0), "status_differs": (1, 500_000)}
     assert [each.difference_id for each in open_reviews(services)] == [lacking.difference_id]
 
 
@@ -239,7 +239,9 @@ def test_the_statements_of_a_closed_day_stay_and_an_undone_one_covers_nothing(
 
 
 def test_a_day_with_a_line_of_theirs_is_not_closed_as_empty(services: Services, clock: MovableClock, day: date) -> None:
-    line = mtn_row(pay(services, clock), Id="F-1", Date=f"{day} 09:00:00", **{"External id": "unknown"})
+    line = mtn_row(
+        pay(services, clock), Id="F-1", Date=f"{day} 09:00:00", Status="Failed", **{"External id": "unknown"}
+    )
     clock.advance(2 * 86_400)
     assert services.days.may_be_empty(CloseDay(day, "sandbox", BY), operator())
     store(services, [line])
@@ -283,11 +285,10 @@ def test_a_day_is_covered_from_a_line_before_its_first_moment_to_one_after_its_l
 
     stored(f"{day} 00:00:00", f"{after} 00:00:00")
     stored(f"{day - timedelta(days=1)} 23:59:59", f"{day} 23:59:59")
-    end_reviews(services)
     with pytest.raises(ServiceError, match=NOT_COVERED):
         close(services, day)
     stored(f"{day - timedelta(days=1)} 23:59:59", f"{day} 00:00:00", f"{after} 00:00:00")
-    assert steps(close(services, day)) == {"not_ours": (1, -500_000)}
+    assert steps(close(services, day, SECOND)) == {"held": (1, -500_000)}
 
 
 def test_balances_join_only_in_the_order_of_time(services: Services, clock: MovableClock, day: date) -> None:
@@ -305,13 +306,13 @@ def test_a_receipt_counts_as_the_newest_statement_has_it_and_a_payment_lacks_no_
     services: Services, clock: MovableClock, day: date
 ) -> None:
     rows = [row[:-1] for row in three_days(services, clock)]
-    dearer = [*rows[1][:7], "6,000.00", *rows[1][8:]]
-    reconcile(services, csv_file([rows[0], dearer, rows[4]], WITHOUT_BALANCE))
+    failed = [*rows[1][:3], "Failed", *rows[1][4:]]
+    reconcile(services, csv_file([rows[0], failed, rows[4]], WITHOUT_BALANCE))
     clock.advance(60)
     reconcile(services, csv_file(rows, WITHOUT_BALANCE))
     with pytest.raises(ServiceError, match="1 of its differences is open"):
         close(services, day)
-    (differs,) = [each for each in open_reviews(services) if each.verdict is Verdict.AMOUNT_DIFFERS]
+    (differs,) = [each for each in open_reviews(services) if each.verdict is Verdict.STATUS_DIFFERS]
     services.differences.end(EndDifference(differs.difference_id, "explained", BY), operator())
     closed = close(services, day)
     assert (closed.theirs_cents, steps(closed)) == (1_500_000, {"matched": (3, 0)})
