@@ -320,3 +320,19 @@ def test_a_receipt_counts_as_the_newest_statement_has_it_and_a_payment_lacks_no_
     assert check_everything(vault=services.runtime.vault) == []
     end_reviews(services)
     assert check_everything(vault=services.runtime.vault) == []
+
+
+def test_an_amount_that_the_newest_statement_does_not_have_keeps_its_day_open_until_its_import_is_undone(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    rows = [row[:-1] for row in three_days(services, clock)]
+    dearer = [*rows[1][:7], "6,000.00", *rows[1][8:]]
+    wrong = reconcile(services, csv_file([rows[0], dearer, *rows[2:]], WITHOUT_BALANCE)).statement
+    clock.advance(60)
+    reconcile(services, csv_file(rows, WITHOUT_BALANCE))
+    assert open_reviews(services) == ()
+    with pytest.raises(ServiceError, match="1 of its differences is open"):
+        close(services, day)
+    services.provider_statements.undo(UndoImport(wrong.statement_id, BY, SECOND), operator())
+    assert steps(close(services, day)) == {"matched": (3, 0)}
+    assert check_everything(vault=services.runtime.vault) == []

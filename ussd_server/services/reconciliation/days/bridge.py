@@ -69,8 +69,8 @@ class DayBridge:
     """Both sums of a day and the steps between them.
 
     `missing` are payments of ours without a line and without a difference, which cannot be explained. `open_count` are
-    differences whose reviews are open. `held_ids` are the movements of lines that had no use. `content` is a digest of
-    the payments, lines and differences.
+    differences whose reviews are open. `held_ids` are the movements without a use that any of the statements told of.
+    `content` is a digest of the payments, lines and differences.
     """
 
     ours_cents: int
@@ -141,7 +141,6 @@ class _Bridge:
                 of_other_days.append(line)
             else:
                 self._add(line.verdict, -line.cents)
-        self.held_ids = frozenset(self.lines.held_ids)
         for name, verdict in paired.items():
             self._add(verdict, self.ours[name], count=0)
         return paired, of_other_days
@@ -161,6 +160,8 @@ class _Bridge:
         dated = _dates_of_lines(alone, names, self._day, self.lines)
         differences = _differences(self._coverage.statement_ids, *self.bounds, paired.keys() | dated.keys())
         self.content.update(orjson.dumps([tuple(row) for row in differences]))
+        moved = {row.movement_id for row in differences if row.movement_id is not None}
+        self.held_ids = frozenset(filter(self.lines.is_held, moved))
         not_theirs = {row.transaction_id for row in differences if row.verdict == Verdict.NOT_THEIRS}
         # A payment changes an earlier day, never its own: that one is closed by the time the bridge is computed again.
         earlier = {each.began_on for each in alone if each.came_later} - {self._day.isoformat()}

@@ -20,21 +20,25 @@ _AT_ONCE = 500
 
 
 class ExplainedLines:
-    """The lines of some statements, as they were explained at a moment; `held_ids` are the held movements among them.
+    """The lines of some statements, as they were explained at a moment.
 
     A line whose movement a transaction used is a pair with it. Uses are rows, so that a day is proved from those that
     it was closed with.
     """
 
     def __init__(self, statement_ids: Collection[str], moment: datetime) -> None:
-        self.held_ids = set[str]()
-        self._statement_ids, self._moment = statement_ids, moment
-        self._movements = _movements_of(statement_ids)
-        self._uses = _uses_of(set(self._movements.values()), moment)
+        self._statement_ids = statement_ids
+        moved = _that_moved(statement_ids)
+        self._movements = {_receipt_of(row): row.movement_id for row in moved}
+        self._uses = _uses_of({row.movement_id for row in moved}, moment)
 
     def of_days(self, days: Collection[str]) -> Iterator[DayLine]:
         """Yield the lines of these days, each receipt once."""
         return map(self._explained, lines_of(self._statement_ids, days))
+
+    def is_held(self, movement_id: str) -> bool:
+        """Whether the movement of a line, be it also of one that a newer statement has otherwise, had no use."""
+        return self._uses.get(movement_id, (None, None))[0] is None
 
     def _explained(self, line: DayLine) -> DayLine:
         movement_id = self._movements.get(line.receipt) if line.is_difference else None
@@ -44,33 +48,26 @@ class ExplainedLines:
         if transaction_id is not None:
             verdict = Verdict.REVERSAL if line.verdict == Verdict.REVERSAL else Verdict.MATCHED
             return line._replace(transaction_id=transaction_id, verdict=verdict, is_difference=False)
-        if kind is None:
-            self.held_ids.add(movement_id)
-            if line.verdict != Verdict.AMOUNT_DIFFERS:
-                return line._replace(verdict=HELD)
+        if kind is None and line.verdict != Verdict.AMOUNT_DIFFERS:
+            return line._replace(verdict=HELD)
         return line
 
 
-def _movements_of(statement_ids: Collection[str]) -> dict[bytes, str]:
-    """The movements of the lines of some statements that moved money, by the digests of the lines."""
-    rows = (
+def _that_moved(statement_ids: Collection[str]) -> list[StatementDifference]:
+    """The differences of some statements that have a movement, those of the newest statement last."""
+    return list(
         StatementDifference.select()
         .join(DifferenceInStatement, on=(DifferenceInStatement.difference_id == StatementDifference.id))
         .where(DifferenceInStatement.statement_id.in_(list(statement_ids)))
         .where(StatementDifference.movement_id.is_null(False))
+        .order_by(DifferenceInStatement.id)
     )
-    return {
-        bytes.fromhex(
-            digest_of_names(
-                "reversal" if row.verdict == Verdict.REVERSAL else "payment",
-                row.provider_id,
-                row.reference,
-                row.dated,
-                row.party,
-            )
-        ): row.movement_id
-        for row in rows
-    }
+
+
+def _receipt_of(row: StatementDifference) -> bytes:
+    """The digest of the line of a difference."""
+    kind = "reversal" if row.verdict == Verdict.REVERSAL else "payment"
+    return bytes.fromhex(digest_of_names(kind, row.provider_id, row.reference, row.dated, row.party))
 
 
 def _uses_of(movement_ids: Collection[str], moment: datetime) -> dict[str, tuple[str | None, str | None]]:
