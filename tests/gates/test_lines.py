@@ -191,6 +191,8 @@ def test_what_two_statements_told_as_one_is_taken_back_with_the_last_of_them(wor
     assert [each.movement_id for each in held(world)] == [of_second.movement_id]
     undo(world, first)
     assert held(world) == ()
+    imported(world, unknown.line("L1", ""))
+    assert [each.movement_id for each in held(world)] == [of_second.movement_id], "its line tells of it again"
 
 
 def test_a_line_without_an_id_is_held_once_wherever_files_have_it(world: World, unknown: Enquired) -> None:

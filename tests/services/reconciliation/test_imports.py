@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.reconciliation.days import pay
 from tests.services.reconciliation.statement_files import csv_file, mtn_row, open_reviews, reconcile
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
+from ussd_server.models.movements import Movement
 from ussd_server.models.statements import (
     DifferenceInStatement,
     ProviderStatement,
@@ -23,6 +25,7 @@ from ussd_server.models.statements import (
     StatementDifference,
 )
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.movements.messages import EndMovement, ListMovements, MovementView
 from ussd_server.services.reconciliation import imports
 from ussd_server.services.reconciliation.messages import (
     ConcludeFromStatement,
@@ -48,6 +51,19 @@ def foreign(count: int, first: int = 0) -> list[list[str]]:
     return [[f"foreign {number}", *FOREIGN[1:]] for number in range(first, first + count)]
 
 
+def without_id(time: str) -> list[str]:
+    return ["", "", f"2026-11-20 {time}", *FOREIGN[3:5], "256772123456", *FOREIGN[6:]]
+
+
+def failed_there(services: Services, clock: MovableClock) -> list[str]:
+    """The line of a payment that succeeded here and failed there, which is a difference until an operator ends it."""
+    return mtn_row(pay(services, clock), Status="Failed")
+
+
+def die(*_: object, **__: object) -> None:
+    raise DiedError
+
+
 def store(services: Services, content: bytes) -> str:
     """Import a statement, whatever it looks like, and return its id."""
     result = reconcile(services, content)
@@ -58,6 +74,16 @@ def store(services: Services, content: bytes) -> str:
 def reviews(services: Services) -> list[DifferenceView]:
     """The open reviews, the oldest first."""
     return list(reversed(open_reviews(services)))
+
+
+def held(services: Services) -> list[MovementView]:
+    """The held movements, the oldest first."""
+    asked = ListMovements(is_held=True, limit=10_000)
+    return list(reversed(services.movements.list(asked, operator()).items))
+
+
+def line_of(movement: MovementView) -> int | None:
+    return movement.line.line if movement.line else None
 
 
 def undo(services: Services, statement_id: str) -> None:
@@ -116,8 +142,8 @@ def test_an_import_is_written_in_transactions_of_bounded_size(
         written(batch)
 
     monkeypatch.setattr(imports, "insert_differences", insert)
-    store(services, csv_file(foreign(2100)))
-    assert sum(sizes) == 2100
+    store(services, csv_file(foreign(600)))
+    assert sum(sizes) == 600
     assert max(sizes) <= 250
 
 
@@ -136,23 +162,26 @@ def test_other_writers_get_the_lock_between_the_transactions_of_an_import_and_of
         turns.append(seconds)
 
     monkeypatch.setattr("ussd_server.database.sqlite.time", SimpleNamespace(sleep=rest))
-    statement_id = store(services, csv_file(foreign(1500)))
-    assert (len(turns), all(turns)) == (7, True), "after each transaction others have as much time as it took"
+    statement_id = store(services, csv_file(foreign(500)))
+    # Of 250 differences each, of the lines of the day, and of 20 held movements each.
+    assert (len(turns), all(turns)) == (2 + 1 + 25, True), "after each transaction others have as much time as it took"
     undo(services, statement_id)
     clean(services)
-    assert len(turns) == 14
+    assert len(turns) == 28 + 3
     assert rows() == (0, 0)
     assert (StatementDay.select().count(), StatementCoverage.select().count()) == (0, 0)
 
 
-def test_an_import_that_dies_at_any_step_shows_nothing_and_the_same_file_is_then_imported_whole(
-    services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+def test_an_import_that_dies_at_any_step_is_not_listed_and_the_same_file_is_then_imported_whole(
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = csv_file(foreign(600))
-    for step in range(5):
+    monkeypatch.setattr(imports, "_ROWS", 20)
+    monkeypatch.setattr(imports, "_MOVEMENTS", 10)
+    content = csv_file([*foreign(28), without_id("10:00:00"), without_id("11:00:00")])
+    for step in range(7):
         left = step
 
-        def die(original: Any, *given: Any, **named: Any) -> Any:
+        def die_at(original: Any, *given: Any, **named: Any) -> Any:
             nonlocal left
             if left == 0:
                 raise DiedError
@@ -160,48 +189,68 @@ def test_an_import_that_dies_at_any_step_shows_nothing_and_the_same_file_is_then
             return original(*given, **named)
 
         with monkeypatch.context() as patch:
-            for name in ("insert_differences", "write_audit_event"):
+            for name in ("insert_differences", "hold_lines", "write_audit_event"):
                 original = getattr(imports, name)
-                patch.setattr(imports, name, lambda *g, original=original, **n: die(original, *g, **n))
-            if step < 4:
+                patch.setattr(imports, name, lambda *g, original=original, **n: die_at(original, *g, **n))
+            if step < 6:
                 with pytest.raises(DiedError):
                     store(services, content)
-                assert reviews(services) == []
-                assert listed(services) == []
+                assert (reviews(services), listed(services)) == ([], [])
+                assert len(held(services)) == 10 * max(step - 2, 0), "each line is held once"
                 continue
             statement_id = store(services, content)
     assert listed(services) == [statement_id]
-    assert [each.line for each in reviews(services)] == list(range(4, 604))
-    assert {each.statement_id for each in reviews(services)} == {statement_id}
+    assert (reviews(services), [line_of(each) for each in held(services)]) == ([], list(range(4, 34)))
+    assert {each.line.statement_id for each in held(services) if each.line} == {statement_id}
     assert reconcile(services, content).is_repeat
-    found = reviews(services)
+    found = held(services)
     clean(services)
-    assert rows() == (600, 600), "what the imports that died had written is removed"
-    assert reviews(services) == found
+    assert rows() == (30, 30), "what the imports that died had written is removed"
+    assert held(services) == found
+
+
+def test_what_operators_use_of_an_import_that_died_stays_used_and_is_not_held_again(
+    services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = csv_file([*foreign(1), without_id("10:00:00")])
+
+    def import_and_die() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(imports, "write_audit_event", die)
+            with pytest.raises(DiedError):
+                store(services, content)
+
+    import_and_die()
+    for each in held(services):
+        services.movement_uses.take_as_own(EndMovement(each.movement_id, "Float", "Ann", "Ben"), operator())
+    import_and_die()
+    clock.advance(timedelta(days=1, minutes=1).total_seconds())
+    clean(services)
+    statement_id = store(services, content)
+    assert held(services) == []
+    assert Movement.select().count() == 2
+    with pytest.raises(ServiceError, match="The import stays"):
+        undo(services, statement_id)
 
 
 def test_the_rows_of_an_import_that_died_are_removed_after_a_day_and_those_of_a_running_one_stay(
     services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(*_: object, **__: object) -> None:
-        raise DiedError
-
     with monkeypatch.context() as patch:
         patch.setattr(imports, "write_audit_event", die)
         with pytest.raises(DiedError):
             store(services, csv_file(foreign(3)))
     clean(services)
-    assert rows() == (3, 3)
+    assert (rows(), len(held(services))) == ((3, 3), 3)
     shared = store(services, csv_file(foreign(2)))
-    assert [each.statement_id for each in reviews(services)] == [shared, shared]
+    assert [each.line and each.line.statement_id for each in held(services)][:2] == [shared, shared]
     clock.advance(timedelta(days=1, minutes=1).total_seconds())
     clean(services)
-    assert rows() == (2, 2)
-    assert len(reviews(services)) == 2
+    assert (rows(), len(held(services))) == ((2, 2), 2)
 
 
 def test_an_import_that_another_import_of_the_same_file_replaced_ends_in_one_sentence(
-    services: Services, monkeypatch: pytest.MonkeyPatch
+    services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = csv_file(foreign(3))
     written, ids = imports.insert_differences, []
@@ -210,12 +259,12 @@ def test_an_import_that_another_import_of_the_same_file_replaced_ends_in_one_sen
         written(batch)
         if not ids:
             ids.append("")
-            imports._remove(ProviderStatement.get())
+            imports._remove(ProviderStatement.get(), clock.now())
 
     monkeypatch.setattr(imports, "insert_differences", interrupted)
     with pytest.raises(ServiceError, match="imported at the same moment"):
         store(services, content)
-    assert reviews(services) == []
+    assert (reviews(services), held(services)) == ([], [])
     assert reconcile(services, content).is_repeat is False
 
 
@@ -226,7 +275,8 @@ def test_an_import_is_undone_by_two_people_and_can_come_again(services: Services
     for by, second in (("Ann", " ann "), ("", "Ben")):
         with pytest.raises(ServiceError, match="Two different people"):
             statements.undo(UndoImport(statement_id, by, second), operator())
-    (difference, *_) = reviews(services)
+    before = held(services)
+    (difference, *_) = services.differences.list(ListDifferences(statement_id), operator()).items
     statements.undo(UndoImport(statement_id, "Ann", "Ben", "the file of another account"), operator())
     event = AuditEvent.get(AuditEvent.action == "statement.undone")
     assert (event.object_id, event.decided_by, event.reason) == (
@@ -244,13 +294,15 @@ def test_an_import_is_undone_by_two_people_and_can_come_again(services: Services
         with pytest.raises(ServiceError) as refused:
             gone()
         assert refused.value.code is Code.NOT_FOUND
-    assert (reviews(services), listed(services)) == ([], [])
+    assert (held(services), listed(services)) == ([], [])
     again = store(services, content)
     assert again != statement_id
-    assert {each.statement_id for each in reviews(services)} == {again}
+    found = held(services)
+    assert [each.movement_id for each in found] == [each.movement_id for each in before]
+    assert {each.line.statement_id for each in found if each.line} == {again}
     clean(services)
     assert rows() == (3, 3)
-    assert len(reviews(services)) == 3
+    assert held(services) == found
 
 
 def test_an_import_stays_once_the_review_of_a_difference_has_ended(services: Services, clock: MovableClock) -> None:
@@ -258,8 +310,9 @@ def test_an_import_stays_once_the_review_of_a_difference_has_ended(services: Ser
     made = services.transactions.create(request(number=SILENT), call).transaction.transaction_id
     work(services, clock, 2.5)
     silent = Transaction.get_by_id(made)
-    concluded = store(services, csv_file([mtn_row(silent, Id="S-1"), *foreign(2)]))
-    other = store(services, csv_file(foreign(3, first=1)))
+    paid = [failed_there(services, clock) for _ in range(4)]
+    concluded = store(services, csv_file([mtn_row(silent, Id="S-1"), *paid[:2]]))
+    other = store(services, csv_file(paid[:3]))
     differences = services.differences
     (of_payment, *_, last) = reviews(services)
     differences.conclude(ConcludeFromStatement(of_payment.difference_id, "their statement", "Ann", "Ben"), operator())
@@ -269,30 +322,33 @@ def test_an_import_stays_once_the_review_of_a_difference_has_ended(services: Ser
     with pytest.raises(ServiceError, match="The import stays"):
         undo(services, other)
     clock.advance(60)
-    at_once = store(services, csv_file(foreign(1, first=9)))
+    at_once = store(services, csv_file(paid[3:]))
     differences.end(EndDifference(reviews(services)[-1].difference_id, "known"), operator())
     with pytest.raises(ServiceError, match="The import stays"):
         undo(services, at_once)
     clock.advance(60)
     # The difference that ended before does not keep a statement that has it too.
-    later = store(services, csv_file([[last.provider_id or "", *FOREIGN[1:]], *foreign(1, first=7)]))
+    later = store(services, csv_file([paid[2], *foreign(1)]))
     undo(services, later)
     clean(services)
     assert services.differences.show(last.difference_id, operator()).ended_by == "operator"
     assert Transaction.get_by_id(made).status == "succeeded"
 
 
-def test_a_difference_of_two_statements_stays_with_the_other_one(services: Services) -> None:
-    first = store(services, csv_file(foreign(4)))
-    second = store(services, csv_file(foreign(3, first=2)))
-    before = reviews(services)
-    assert [each.statement_id for each in before] == [first] * 4 + [second]
+def test_a_line_of_two_statements_stays_with_the_other_one(services: Services, clock: MovableClock) -> None:
+    paid = [failed_there(services, clock) for _ in range(4)]
+    first = store(services, csv_file([*paid[:3], *foreign(3)]))
+    second = store(services, csv_file([*paid, *foreign(3, first=1)]))
+    open_before, held_before = reviews(services), held(services)
+    assert [each.statement_id for each in open_before] == [first] * 3 + [second]
+    assert [each.line and each.line.statement_id for each in held_before] == [first] * 3 + [second]
     undo(services, first)
     clean(services)
-    after = reviews(services)
-    assert [(each.provider_id, each.statement_id, each.line) for each in after] == [
-        ("foreign 2", second, 4),
-        ("foreign 3", second, 5),
-        ("foreign 4", second, 6),
+    open_after, held_after = reviews(services), held(services)
+    assert [(each.statement_id, each.line) for each in open_after] == [(second, line) for line in (4, 5, 6, 7)]
+    assert [each.difference_id for each in open_after] == [each.difference_id for each in open_before]
+    assert [each.receipts for each in held_after] == [("foreign 1",), ("foreign 2",), ("foreign 3",)]
+    assert [(each.line.statement_id, each.line.line) for each in held_after if each.line] == [
+        (second, line) for line in (8, 9, 10)
     ]
-    assert {each.difference_id for each in after} == {each.difference_id for each in before[2:]}
+    assert [each.movement_id for each in held_after] == [each.movement_id for each in held_before[1:]]

@@ -16,6 +16,7 @@ from ussd_server.context import RequestContext
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.statements import ProviderStatement, StatementDifference
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.movements.messages import ListMovements, MovementView
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.reconciliation.messages import (
     ComparedLine,
@@ -51,6 +52,10 @@ def day(services: Services, call: RequestContext, clock: MovableClock, count: in
         work(services, clock, 2)
         clock.advance(3600)
     return made
+
+
+def held_movements(services: Services) -> tuple[MovementView, ...]:
+    return services.movements.list(ListMovements(is_held=True), operator()).items
 
 
 def test_a_statement_that_agrees_has_no_difference(
@@ -108,19 +113,27 @@ def test_every_kind_of_difference_is_found_and_listed_once(
     assert result.statement.ours_cents == 6 * 500_000 - 2 * 500_000
     assert result.statement.theirs_cents == 400_000 + 5 * 500_000 - 500_000 + 500_000 - 500_000
     reviews = open_reviews(services)
-    assert [each.line for each in reversed(reviews)] == [each.line for each in found]
-    assert {each.party for each in reviews if each.line == 11} == {"+256772123456"}
+    assert [each.line for each in reversed(reviews)] == [6, 10, None]
+    held = held_movements(services)
+    assert [(each.line.line, each.direction, each.amount_cents) for each in reversed(held) if each.line] == [
+        (5, "in", 400_000),
+        (11, "in", 500_000),
+        (13, "out", 500_000),
+    ]
+    assert [each.phone_number for each in held if each.line and each.line.line == 11] == ["+256772123456"]
+    first = services.differences.list(ListDifferences(result.statement.statement_id), operator()).items
+    assert [each.line for each in first] == [each.line for each in found]
 
     again = reconcile(services, lines)
     assert again.is_repeat
     assert list(again.differences()) == found
     assert again.statement.statement_id == result.statement.statement_id
-    # Another file with the same lines brings the same differences, which wait once.
+    # Another file with the same lines brings the same differences and movements, which wait once.
     other = reconcile(services, csv_file(lines) + b"\n")
     assert not other.is_repeat
-    assert open_reviews(services) == reviews
+    assert (open_reviews(services), held_movements(services)) == (reviews, held)
     of_other = services.differences.list(ListDifferences(other.statement.statement_id), operator())
-    assert [each.difference_id for each in of_other.items] == [each.difference_id for each in reversed(reviews)]
+    assert [each.difference_id for each in of_other.items] == [each.difference_id for each in first]
     listed = services.provider_statements.list(ListPage(), operator()).items
     assert [each.statement_id for each in listed] == [other.statement.statement_id, result.statement.statement_id]
 

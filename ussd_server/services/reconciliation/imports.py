@@ -1,6 +1,7 @@
 """Imports of statements: stores their differences in short transactions, and takes an import back.
 
-An import is visible only after its last step. An import whose process died is replaced when its file is imported again.
+An import is visible only after its last step, except what its lines moved, which is held at once. An import whose
+process died is replaced when its file is imported again, which holds each line once.
 """
 
 from __future__ import annotations
@@ -278,7 +279,10 @@ def _has_rows(statement_id: str) -> bool:
 
 
 def _remove_some(statement_id: str) -> int:
-    """Remove some places of a removed statement, and the differences that have no other place; its lines at the end."""
+    """Remove some places of a removed statement, and the differences that have no other place; its lines at the end.
+
+    Those whose movement stays remain, so that the line is not held again if it comes again.
+    """
     places = DifferenceInStatement.select().where(DifferenceInStatement.statement_id == statement_id)
     rows = list(places.order_by(DifferenceInStatement.id).limit(_ROWS))
     ids = {row.difference_id for row in rows}
@@ -289,7 +293,9 @@ def _remove_some(statement_id: str) -> int:
         StatementDifference.update(statement_id=row.statement_id, line=row.line).where(
             StatementDifference.id == row.difference_id, StatementDifference.statement_id == statement_id
         ).execute()
-    StatementDifference.delete().where(StatementDifference.id.in_(ids - remaining.keys())).execute()
+    StatementDifference.delete().where(
+        StatementDifference.id.in_(ids - remaining.keys()), StatementDifference.movement_id.is_null()
+    ).execute()
     return len(rows) or sum(
         table.delete().where(table.statement_id == statement_id).execute() for table in _LINE_TABLES
     )

@@ -8,6 +8,8 @@ from datetime import datetime
 from itertools import product
 from typing import Any, NamedTuple
 
+from peewee import chunked
+
 from ussd_server.database.tables import find_row
 from ussd_server.models.movements import IN, OUT, Movement
 from ussd_server.models.statements import (
@@ -32,6 +34,7 @@ _MOVED = (Verdict.NOT_OURS, Verdict.REVERSAL, Verdict.AMOUNT_DIFFERS)
 _STATEMENT_ALONE = {WayIn.STATEMENT, WayIn.ASSIGNMENT, WayIn.SAME_PAYMENT}
 _LONGEST_RECEIPT = 200
 _MOST_NAMED = 5
+_AT_ONCE = 500
 
 
 class LineThatMoved(NamedTuple):
@@ -83,7 +86,8 @@ def hold_lines(lines: Sequence[LineThatMoved], now: datetime) -> None:
 def take_back(statement: ProviderStatement, now: datetime) -> None:
     """Let a statement tell of its movements no more: what only it told counts nowhere, and another way tells it anew.
 
-    INVALID_REQUEST, with their ids, while such movements are used. Call in a unit of work that has locked the imports.
+    INVALID_REQUEST, with their ids, while such movements are used. Those of an import that never ended stay, and the
+    same file finds them. Call in a unit of work that has locked the imports.
     """
     own = DifferenceInStatement.alias()
     others = (
@@ -98,20 +102,31 @@ def take_back(statement: ProviderStatement, now: datetime) -> None:
         .where(ProviderStatement.id != statement.id)
     )
     places = own.select(own.difference_id).where(own.statement_id == statement.id)
-    told = StatementDifference.select(StatementDifference.movement_id).where(StatementDifference.id.in_(places))
-    only = _only_told_by(list(Movement.select().where(Movement.id.in_(told), Movement.id.not_in(others))), others)
-    if used := [row for row in only if row.use_kind is not None]:
+    lines = StatementDifference.select(StatementDifference.movement_id).where(
+        StatementDifference.id.in_(places), StatementDifference.movement_id.is_null(False)
+    )
+    told = {row.movement_id for row in lines}
+    only, parts = dict[str, Movement](), list[str]()
+    for some in chunked(sorted(told), _AT_ONCE):
+        rows = list(Movement.select().where(Movement.id.in_(some), Movement.id.not_in(others)))
+        firsts, first_of = _only_told_by(rows, others)
+        only |= firsts
+        parts += [part for part, first in first_of.items() if first in firsts and firsts[first].use_kind is None]
+    used = [row for row in only.values() if row.use_kind is not None]
+    if used and statement.state == StatementState.STORED:
         raise ServiceError(Code.INVALID_REQUEST, f"The import stays: it alone told of {_named(used)}")
-    for row in only:
-        row.change(told=[], held_because=None, waits_for=None, beside=[], updated_at=now)
-    ids = [row.id for row in only]
-    StatementDifference.update(movement_id=None).where(StatementDifference.movement_id.in_(ids)).execute()
+    for some in chunked([row.id for row in only.values() if row.use_kind is None], _AT_ONCE):
+        untold = Movement.update(told=[], held_because=None, waits_for=None, beside=[], updated_at=now)
+        untold.where(Movement.id.in_(some)).execute()
+    for some in chunked(parts, _AT_ONCE):
+        StatementDifference.update(movement_id=None).where(StatementDifference.movement_id.in_(some)).execute()
 
 
-def _only_told_by(rows: Sequence[Movement], others: Any) -> list[Movement]:
-    """Those of the movements of a statement, or what they proved to be, that nothing else tells of.
+def _only_told_by(rows: Sequence[Movement], others: Any) -> tuple[dict[str, Movement], dict[str, str]]:
+    """Those of the movements of a statement, or what they proved to be, that nothing else tells of, by their ids.
 
-    `others` are the movements that other statements tell of. What proved to be the same money is told of together.
+    `others` are the movements that other statements tell of. What proved to be the same money is told of together: the
+    second value has what each movement proved to be.
     """
     firsts = {row.id: row for row in rows}
     while merged := {row.id: row.same_as for row in firsts.values() if row.same_as is not None}:
@@ -126,7 +141,7 @@ def _only_told_by(rows: Sequence[Movement], others: Any) -> list[Movement]:
         first_of |= {row.id: first_of[row.same_as] for row in parts}
     for row in Movement.select(Movement.id).where(Movement.id.in_(list(first_of)), Movement.id.in_(others)):
         firsts.pop(first_of[row.id], None)
-    return list(firsts.values())
+    return firsts, first_of
 
 
 def _told_by(difference: StatementDifference, at: datetime) -> Told:
@@ -157,11 +172,13 @@ def _movement_of(line: LineThatMoved, now: datetime) -> Movement | None:
     if (movement := money.movement) is None:
         return None
     movement.at = movement.at or line.told.at
-    if movement.use_kind is None and not movement.held_because:
-        hold(movement, ONLY_IN_STATEMENT, now)
-        if named is not None:
-            _put_beside(movement, named)
-    movement.save()
+    if movement.use_kind is not None or movement.held_because:
+        movement.save()
+        return movement
+    hold(movement, ONLY_IN_STATEMENT, now)
+    if named is not None:
+        _put_beside(movement, named)
+        movement.save()
     return movement
 
 
