@@ -162,7 +162,7 @@ def test_a_held_movement_that_may_be_a_silent_success_does(world: World, day: da
     assert [each.transaction_id for each in moved.beside] == [ours.transaction_id]
     world.clock.advance(timedelta(days=1).total_seconds())
     cover(world.services, statement_id, day)
-    with pytest.raises(ServiceError, match="are open; end their reviews first"):
+    with pytest.raises(ServiceError, match="or say first what a held movement beside a payment is"):
         close(world.services, day, SECOND)
     world.services.movement_uses.take_as_same(SameMovement(moved.movement_id, BY, SECOND), operator())
     world.clock.advance(61)

@@ -194,7 +194,8 @@ def _closed_count(request: CloseDay) -> int:
 
 def _require_signable(bridge: DayBridge, people: int) -> None:
     if count := bridge.open_count:
-        raise _refusal(f"{count} of its differences {'is' if count == 1 else 'are'} open; end their reviews first")
+        are_open = f"{count} of its differences {'is' if count == 1 else 'are'} open"
+        raise _refusal(f"{are_open}; end their reviews, or say first what a held movement beside a payment is")
     if people < 2 and bridge.steps_for_two:
         names = ", ".join(f"{step.verdict} {written_amount(step.amount_cents)}" for step in bridge.steps_for_two)
         raise _refusal(f"This bridge takes two operators: {names}")
