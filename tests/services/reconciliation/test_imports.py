@@ -221,6 +221,7 @@ def test_what_operators_use_of_an_import_that_died_stays_used_and_is_not_held_ag
                 store(services, content)
 
     import_and_die()
+    assert [each.line for each in held(services)] == [None, None], "no page shows a line of an import that died"
     for each in held(services):
         services.movement_uses.take_as_own(EndMovement(each.movement_id, "Float", "Ann", "Ben"), operator())
     import_and_die()

@@ -12,7 +12,7 @@ from ussd_server.database.tables import find_row
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.incoming import PaymentCode
 from ussd_server.models.movements import Movement, MovementReceipt, MovementUse, counts, is_held
-from ussd_server.models.statements import ProviderStatement, StatementDifference
+from ussd_server.models.statements import ProviderStatement, StatementDifference, is_in_stored_statement
 from ussd_server.models.transactions import Transaction
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.gates.given_back import counts_elsewhere
@@ -202,7 +202,7 @@ def views_of_movements(rows: Iterable[Movement]) -> Sequence[MovementView]:
 
 
 def _lines_of(movement_ids: Sequence[str]) -> dict[str, StatementPlace]:
-    """The lines that told of movements, of the first statement that has each."""
+    """The lines that told of movements, of the first statement that has each; none of an import that is not stored."""
     rows: Any = (
         StatementDifference.select(
             StatementDifference.movement_id,
@@ -212,7 +212,7 @@ def _lines_of(movement_ids: Sequence[str]) -> dict[str, StatementPlace]:
             StatementDifference.id,
         )
         .join(ProviderStatement, on=(ProviderStatement.id == StatementDifference.statement_id))
-        .where(StatementDifference.movement_id.in_(list(movement_ids)))
+        .where(StatementDifference.movement_id.in_(list(movement_ids)), is_in_stored_statement())
         .order_by(StatementDifference.id.desc())
     )
     return {movement_id: StatementPlace(*place) for movement_id, *place in rows.tuples()}
