@@ -34,7 +34,7 @@ def make_operator(services: Services, email: str, password: str, old_password: s
 
 
 def leave_work(services: Services, code: str, by_owner: RequestContext) -> None:
-    """Leave what a second operator confirms, and a statement of the sandbox with two differences."""
+    """Leave what a second operator confirms, and a statement of the sandbox that does not agree in three lines."""
     context = operator_context()
     by_operator = replace(context, caller=replace(context.caller, operator=EMAILS[0]))
     for held in services.movements.list(ListMovements(is_held=True), context).items:
@@ -55,10 +55,11 @@ def person_context(services: Services, client_id: str, email: str) -> RequestCon
 
 
 def _statement(services: Services, context: RequestContext) -> str:
-    """The day as the sandbox would write it, but one amount differs, and one payment is not known here."""
+    """The day as the sandbox would write it, but an amount and a status differ, and one payment is not known here."""
     text = StringIO()
     lines = [_line(view) for view in _succeeded(services, context)]
     lines[0][7] = "1.00"
+    lines[2][3] = "Failed"
     unknown = ["SBXUNKNOWN01", "", *lines[1][2:7], "5000.00", "UGX", "0"]
     csv.writer(text).writerows([_HEADINGS, *lines, unknown])
     return text.getvalue()
