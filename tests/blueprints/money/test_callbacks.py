@@ -123,7 +123,7 @@ def test_a_callback_that_hurries_nothing_writes_nothing(
     monkeypatch.setattr(database.obj, "execute_sql", watch)
     for reference in (succeeded, str(uuid.uuid4())):
         assert web.post(path, json={"reference": reference}).status_code == 200
-    assert [statement.split()[0] for statement in statements] == ["SELECT", "SELECT"]
+    assert {statement.split()[0] for statement in statements} == {"SELECT"}
 
 
 def test_an_unknown_path_is_not_found(web: FlaskClient, path: str) -> None:

@@ -30,6 +30,7 @@ class CallbackService:
             return
         if self._processor.bring_forward(reference):
             self._wake_worker()
+            return
         is_first = (TrialPayment.provider_reference == reference) & TrialPayment.callback_at.is_null()
         if TrialPayment.select().where(is_first).exists():
             TrialPayment.update(callback_at=self._clock.now()).where(is_first).execute()
