@@ -196,16 +196,22 @@ def _is_missed(client_id: str) -> Any:
     is_missed = Value(False) == Value(True)
     active = Webhook.client_id == client_id, Webhook.is_active, Webhook.url.is_null(False)
     for webhook in Webhook.select().where(*active):
-        accepted = Delivery.select().where(
-            Delivery.event_id == Event.id,
-            Delivery.webhook_id == webhook.id,
-            Delivery.status == DeliveryStatus.DELIVERED.value,
-        )
-        is_its = Event.created_at >= webhook.created_at
+        is_its = missed_by(webhook)
         if webhook.types is not None:
             is_its &= Event.type.in_(webhook.types)
-        is_missed |= is_its & ~fn.EXISTS(accepted)
+        is_missed |= is_its
     return is_missed
+
+
+def missed_by(webhook: Webhook) -> Any:
+    """The condition on `Event`, of any type, that a webhook was there when it came and has not accepted it."""
+    accepted = Delivery.select().where(
+        Delivery.event_id == Event.id,
+        Delivery.webhook_id == webhook.id,
+        Delivery.status == DeliveryStatus.DELIVERED.value,
+    )
+    is_missed = ~fn.EXISTS(accepted)
+    return is_missed if webhook.url is None else is_missed & (Event.created_at >= webhook.created_at)
 
 
 def find_event(event_id: str, client_id: str) -> Event:

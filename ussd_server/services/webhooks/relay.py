@@ -11,6 +11,7 @@ from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of
 from ussd_server.models.sending import Delivery, Event, PendingEvent, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.webhooks.events import missed_by
 from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus, is_of_transaction
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
 from ussd_server.values import new_id
@@ -56,14 +57,14 @@ class Relay:
             locked_callbacks_row(self._vault, client_id, now)
         webhooks = _locked_webhooks({event.client_id for event in events})
         queues, on_the_way = _unfinished(webhooks, events)
-        accepted = _accepted([event for event in events if event.only_missed])
+        missed = _missed(webhooks, [event.id for event in events if event.only_missed])
         rows = []
         for event in events:
             for webhook in webhooks:
                 url = webhook.url or callback_urls.get(event.object_id)
                 if url is None or not _wants(webhook, event) or (webhook.id, event.id) in on_the_way:
                     continue
-                if event.only_missed and not _missed(webhook, event, accepted):
+                if event.only_missed and (webhook.id, event.id) not in missed:
                     continue
                 queue = (webhook.id, event.object_id)
                 rows.append(
@@ -113,18 +114,15 @@ def _unfinished(
     return {(row.webhook_id, row.object_id) for row in rows}, {(row.webhook_id, row.event_id) for row in rows}
 
 
-def _accepted(events: Iterable[Event]) -> set[tuple[str, str]]:
-    """The pairs (webhook, event) that were delivered."""
-    delivered = Delivery.select(Delivery.webhook_id, Delivery.event_id).where(
-        Delivery.status == DeliveryStatus.DELIVERED, Delivery.event_id.in_([event.id for event in events])
-    )
-    return {(row.webhook_id, row.event_id) for row in delivered}
-
-
-def _missed(webhook: Webhook, event: Event, accepted: set[tuple[str, str]]) -> bool:
-    """Whether a webhook has not accepted an event, and was there when it came."""
-    was_there = webhook.url is None or event.created_at >= webhook.created_at
-    return was_there and (webhook.id, event.id) not in accepted
+def _missed(webhooks: Iterable[Webhook], event_ids: Sequence[str]) -> set[tuple[str, str]]:
+    """Pairs (webhook, event), of these events, that `missed_by` names."""
+    if not event_ids:
+        return set()
+    return {
+        (webhook.id, row.id)
+        for webhook in webhooks
+        for row in Event.select(Event.id).where(Event.id.in_(event_ids), missed_by(webhook))
+    }
 
 
 def _wants(webhook: Webhook, event: Event) -> bool:
