@@ -15,9 +15,6 @@ class KnownReplies:
     codes: frozenset[str] = frozenset()
 
 
-NO_REPLIES = KnownReplies()
-
-
 def read_known_replies(package: str) -> KnownReplies:
     """The tables `replies.csv` (`part`, `text`) and `failure_reasons.csv` in the folder of a provider."""
     texts: dict[str, set[str]] = {"field": set(), "code": set()}

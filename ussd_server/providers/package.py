@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.http.shared_tokens import SharedTokens
-from ussd_server.providers.known_replies import NO_REPLIES, KnownReplies
+from ussd_server.providers.known_replies import KnownReplies
 from ussd_server.providers.messages import Direction, PollingSchedule, Provider
 from ussd_server.providers.settings import SettingsReader
 from ussd_server.providers.statement_format import StatementFormat
@@ -82,7 +82,7 @@ class ProviderPackage:
     switched on where `USSD_ENV` is sandbox.
     `statement` is how it writes its statements, None where these cannot be reconciled.
     `gives_two_receipts`: the message to the subscriber may have another receipt than the provider's answers.
-    `known_replies` are the fields and codes of its replies that `ussd-server providers try` does not report as new.
+    `known_replies` reads the fields and codes of its replies that `ussd-server providers try` does not report as new.
     `build` makes the adapter from the access (None without settings), a connection pool and the clock (UTC).
     """
 
@@ -94,4 +94,4 @@ class ProviderPackage:
     number_prefixes: tuple[str, ...] = ()
     statement: StatementFormat | None = None
     gives_two_receipts: bool = False
-    known_replies: KnownReplies = NO_REPLIES
+    known_replies: Callable[[], KnownReplies] = KnownReplies

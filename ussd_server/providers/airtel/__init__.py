@@ -1,5 +1,7 @@
 """Airtel Money."""
 
+from functools import partial
+
 from ussd_server.providers.airtel.access import read_settings
 from ussd_server.providers.airtel.adapter import AirtelProvider
 from ussd_server.providers.known_replies import read_known_replies
@@ -14,6 +16,6 @@ PACKAGE = ProviderPackage(
     read_settings=read_settings,
     number_prefixes=("70", "74", "75"),
     statement=read_statement_format(__name__),
-    known_replies=read_known_replies(__name__),
+    known_replies=partial(read_known_replies, __name__),
     gives_two_receipts=True,
 )

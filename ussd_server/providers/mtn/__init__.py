@@ -1,5 +1,7 @@
 """MTN Mobile Money."""
 
+from functools import partial
+
 from ussd_server.providers.known_replies import read_known_replies
 from ussd_server.providers.mtn.adapter import MtnProvider, read_settings
 from ussd_server.providers.package import ProviderPackage
@@ -13,5 +15,5 @@ PACKAGE = ProviderPackage(
     read_settings=read_settings,
     number_prefixes=("39", "76", "77", "78", "79"),
     statement=read_statement_format(__name__),
-    known_replies=read_known_replies(__name__),
+    known_replies=partial(read_known_replies, __name__),
 )

@@ -10,7 +10,6 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from ussd_server.context import RequestContext
-from ussd_server.database.tables import find_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.movements import IN, OUT
 from ussd_server.models.providers import TrialPayment
@@ -89,11 +88,12 @@ class _Trial:
         self._runtime, self._access, self._request, self._context = runtime, access, request, context
         self._announce, self._pause = announce, pause
         self._package = next(each for each in PACKAGES if each.name == access.kind)
+        self._known_replies = self._package.known_replies()
         self._masks = Masks(set(access.secrets), numbers={request.phone_number, self._wrong_number})
         self._transports: list[RecordingTransport] = []
         self._steps: list[TrialStep] = []
         self._calls: list[dict[str, object]] = []
-        self._references: dict[int, str] = {}
+        self._sent: list[tuple[TrialStep, str]] = []
         self._provider: Provider
 
     @property
@@ -135,8 +135,8 @@ class _Trial:
         self._try_name()
         if self._provider.bounds[Direction.COLLECTION].enabled:
             self._try_payments()
-        for step in self._steps:
-            self._note_callback(step)
+        for step, reference in self._sent:
+            _note_callback(step, TrialPayment.get_by_id(reference))
         return TrialReport(
             REPORT_FORMAT,
             self._access.kind,
@@ -210,7 +210,7 @@ class _Trial:
         expected = f"failed: {' or '.join(failures)}" if failures else "succeeded"
         with self._step(name, expected) as step:
             self._write(order, reference, name)
-            self._references[id(step)] = reference
+            self._sent.append((step, reference))
             answer = self._provider.send(replace(order, asked_at=self._runtime.clock.now()), self._timeout)
             answer = self._wait(order, answer)
             if answer.outcome is Outcome.SUCCEEDED:
@@ -282,19 +282,10 @@ class _Trial:
             call = recorded_call(name, exchange, self._access.base_url, self._masks)
             self._calls.append(call)
             step.took_ms.append(call["took_ms"])
-            fields, codes = unknown_in(call.get("reply"), self._package.known_replies)
+            fields, codes = unknown_in(call.get("reply"), self._known_replies)
             step.unknown_fields = sorted({*step.unknown_fields, *fields})
             step.unknown_codes = sorted({*step.unknown_codes, *codes})
             step.forms = sorted({*step.forms, *forms_in(call.get("reply"))})
-
-    def _note_callback(self, step: TrialStep) -> None:
-        """Note whether the callback of a step's payment came; where the settings ask for callbacks, it should have."""
-        reference = self._references.get(id(step))
-        if reference is None:
-            return
-        row = find_row(TrialPayment, reference)
-        if row.callback_at is not None:
-            step.callback_seconds = round((row.callback_at - row.sent_at).total_seconds(), 1)
 
     def _calls_since(self, step: TrialStep) -> bool:
         return len(self._exchanges) > sum(len(each.took_ms) for each in self._steps if each is not step)
@@ -306,3 +297,9 @@ class _Trial:
     @property
     def _timeout(self) -> float:
         return self._runtime.settings.provider_timeout_seconds
+
+
+def _note_callback(step: TrialStep, payment: TrialPayment) -> None:
+    """Note when the callback of a step's payment came, if it did."""
+    if payment.callback_at is not None:
+        step.callback_seconds = round((payment.callback_at - payment.sent_at).total_seconds(), 1)
