@@ -175,8 +175,8 @@ def _blocks_of_attempt(row: Transaction) -> Iterator[str | None]:
     yield lowered_limit(payout)
     others = other_attempts(row)
     may_pay = any(other.status != TransactionStatus.FAILED or other.is_in_review for other in others)
-    may_pay = may_pay or bool(corrected_ids(other.id for other in others))
-    yield "Another attempt has paid the row, or may still pay it" if may_pay else None
+    if may_pay or corrected_ids(other.id for other in others):
+        yield "Another attempt has paid the row, or may still pay it"
 
 
 def other_attempts(row: Transaction) -> list[Transaction]:
@@ -184,11 +184,17 @@ def other_attempts(row: Transaction) -> list[Transaction]:
     return list(_OTHER_ATTEMPTS.rows(Transaction, transaction_id=row.id))
 
 
+def has_correction() -> Any:
+    """The condition on `Transaction` that operators booked what moved of it as a correction, which stands."""
+    correction = Transaction.alias()
+    is_its = (correction.corrects == Transaction.id) & (correction.status != TransactionStatus.REVERSED)
+    return fn.EXISTS(correction.select(correction.id).where(is_its))
+
+
 def corrected_ids(transaction_ids: Iterable[str]) -> set[str]:
-    """Those of some failed payments of which operators booked what moved as a correction, which stands."""
-    stands = Transaction.status != TransactionStatus.REVERSED
-    rows = Transaction.select(Transaction.corrects).where(Transaction.corrects.in_(list(transaction_ids)), stands)
-    return {row.corrects for row in rows}
+    """Those of some payments that a correction stands for."""
+    rows = Transaction.select(Transaction.id).where(Transaction.id.in_(list(transaction_ids)), has_correction())
+    return {row.id for row in rows}
 
 
 def _is_over_limit(row: Transaction, key: _Key) -> bool:

@@ -17,14 +17,13 @@ from operator import not_
 from typing import Any, NamedTuple
 
 import orjson
-from peewee import fn
 
 from ussd_server.database.tables import insert_rows, lock_row
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem, transaction_reference
 from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, joined, postings_of, write_postings
-from ussd_server.services.gates.sending import other_attempts, person_of
+from ussd_server.services.gates.sending import has_correction, other_attempts, person_of
 from ussd_server.services.payouts.holds import pass_on, release
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import Draft, batch_of, merged, write_batch
@@ -86,17 +85,11 @@ def _unpayable(payout: Payout, rows: Collection[PayoutItem]) -> set[int]:
 
 def paid_lines(payout_id: str, lines: Collection[int]) -> set[int]:
     """Those of some lines whose rows have an attempt that did not fail, is under review, or was corrected."""
-    corrections = Transaction.alias()
-    is_corrected = fn.EXISTS(
-        corrections.select(corrections.id).where(
-            corrections.corrects == Transaction.id, corrections.status != TransactionStatus.REVERSED
-        )
-    )
     rows: Any = (
         PayoutAttempt.select(PayoutAttempt.line)
         .join(Transaction, on=(Transaction.id == PayoutAttempt.transaction_id))
         .where(PayoutAttempt.payout_id == payout_id, PayoutAttempt.line.in_(list(lines)))
-        .where(~_HAS_FAILED | IN_REVIEW | is_corrected)
+        .where(~_HAS_FAILED | IN_REVIEW | has_correction())
     )
     return {row.line for row in rows}
 

@@ -97,11 +97,11 @@ def release_unsent(row: Transaction) -> None:
     _count_no_more(row.payout_id, row.amount_cents + row.fee_cents, attempt.round)
 
 
-def _count_no_more(payout_id: str, cents: int, number: int | None = None) -> None:
-    """Release a part of the last hold of a payout, or of its round `number`, which counts for the key until then."""
+def _count_no_more(payout_id: str, cents: int, of_round: int | None = None) -> None:
+    """Release a part of the last hold of a payout, or of one of its rounds, which counts for the key until then."""
     holds = PayoutHold.select().where(PayoutHold.payout_id == payout_id)
-    if number is not None:
-        holds = holds.where(PayoutHold.round == number)
+    if of_round is not None:
+        holds = holds.where(PayoutHold.round == of_round)
     hold = holds.order_by(PayoutHold.number.desc()).get()
     of_hold = (PayoutHold.payout_id == hold.payout_id) & (PayoutHold.number == hold.number)
     PayoutHold.update(released_cents=PayoutHold.released_cents + cents).where(of_hold).execute()
