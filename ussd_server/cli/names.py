@@ -135,7 +135,7 @@ class TypedNumber(click.ParamType[str]):
         """The number in its long form."""
         number = phone_number(value)
         if number is None:
-            self.fail(f"{value!r} must be a number such as 0772123456", param, ctx)
+            self.fail(f"{value!r} is not a Ugandan number, such as +256772123456", param, ctx)
         return number
 
 

@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 
 from ussd_server.cli.commands import command, program, show, wants_json
-from ussd_server.cli.names import KnownFile
+from ussd_server.cli.names import KnownFile, TypedNumber
 from ussd_server.cli.phone.menu import draw_phone, load
 from ussd_server.menus.document.document import DocumentError, parse
 from ussd_server.menus.engine.navigator import SessionFacts
@@ -23,7 +23,6 @@ from ussd_server.menus.text import Budget, measure
 from ussd_server.menus.tools.simulator import Simulator, World
 from ussd_server.outbound.transport import Transport
 from ussd_server.settings import read_settings
-from ussd_server.values import phone_number
 
 _TIMEOUT_SECONDS = 10.0
 _PREFIXES = {"CON ": False, "END ": True}
@@ -138,13 +137,6 @@ class FileConversation:
 Conversation = GatewayConversation | FileConversation
 
 
-def _ugandan(_context: click.Context, _parameter: click.Parameter, typed: str) -> str:
-    number = phone_number(typed)
-    if number is None:
-        raise click.BadParameter(f"{typed!r} is not a Ugandan number, such as +256772123456")
-    return number
-
-
 def _read_answers(_context: click.Context, _parameter: click.Parameter, typed: tuple[str, ...]) -> dict[str, Any]:
     answers = {}
     for each in typed:
@@ -158,7 +150,7 @@ def _read_answers(_context: click.Context, _parameter: click.Parameter, typed: t
 
 @command(example="'*165#' --phone +256770000000")
 @click.argument("code")
-@click.option("--phone", required=True, metavar="+256...", callback=_ugandan, help="The number of the phone.")
+@click.option("--phone", required=True, metavar="+256...", type=TypedNumber(), help="The number of the phone.")
 @click.option("--network", default="64110", show_default=True, help="The code of the mobile network.")
 @click.option("--text", "entries", default="", metavar="1*5000", help="Entries sent with the first step, joined by *.")
 @click.option("--base-url", metavar="URL", help="The address of the server. Default: from demo.json.")
