@@ -92,9 +92,8 @@ def moment(value: datetime | str | None, missing: str = "never") -> Markup:
     if not value:
         return Markup('<span class="muted">{}</span>').format(gettext(missing))
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
-    local = at.astimezone(KAMPALA)
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
-        iso(at), at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"), local.strftime("%d %b %Y, %H:%M:%S")
+        iso(at), at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"), _written(at)
     )
 
 
@@ -105,9 +104,11 @@ def local_time(value: datetime) -> str:
 
 def with_local_times(text: str) -> str:
     """A text of the API with its moments as pages write them, in Kampala's time."""
-    return _ISO_MOMENT.sub(
-        lambda each: datetime.fromisoformat(each[0]).astimezone(KAMPALA).strftime("%d %b %Y, %H:%M:%S"), text
-    )
+    return _ISO_MOMENT.sub(lambda each: _written(datetime.fromisoformat(each[0])), text)
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(KAMPALA).strftime("%d %b %Y, %H:%M:%S")
 
 
 def written_day(value: date | str) -> str:

@@ -60,6 +60,14 @@ def half_paid(desk: PayoutDesk, failing: str = DECLINED) -> PayoutView:
     return draft
 
 
+def retried(desk: PayoutDesk) -> PayoutView:
+    """The same payout with its failed row in the draft of the next round."""
+    payout = half_paid(desk)
+    desk.work(_DEFINITE)
+    retry(desk, payout)
+    return payout
+
+
 def answers(desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch, by_name: dict[str, Outcome]) -> None:
     """Let the sandbox answer about payments by the end of their reference; others as ever."""
     sandbox = desk.services.runtime.providers.get("sandbox")
@@ -109,9 +117,7 @@ def test_a_row_is_retried_only_after_its_provider_has_confirmed_the_failure(desk
 
 def test_a_retried_row_has_attempts_with_names_of_their_own(desk: PayoutDesk) -> None:
     agree_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 500, 0))
-    payout = half_paid(desk)
-    desk.work(_DEFINITE)
-    retry(desk, payout)
+    payout = retried(desk)
     assert code_of(lambda: desk.approve(payout)) is Code.INVALID_REQUEST, "a later round is named"
     assert code_of(lambda: approve(desk, payout, 3)) is Code.INVALID_REQUEST
     approve(desk, payout)
@@ -157,9 +163,7 @@ def settle(desk: PayoutDesk, row: Transaction) -> None:
 def test_a_late_success_before_the_retry_is_approved_leaves_nothing_to_approve(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    payout = half_paid(desk)
-    desk.work(_DEFINITE)
-    retry(desk, payout)
+    payout = retried(desk)
     answers(desk, monkeypatch, {"P1/b": Outcome.SUCCEEDED})
     succeed_late(desk, "P1/b")
     assert code_of(lambda: approve(desk, payout)) is Code.INVALID_REQUEST
@@ -174,9 +178,7 @@ def test_a_late_success_while_the_retry_waits_is_paid_from_its_share(
 ) -> None:
     # All of the money is held, so nothing but the share can pay.
     desk = PayoutDesk(desk.services, desk.clock, shillings=3000)
-    payout = half_paid(desk)
-    desk.work(_DEFINITE)
-    retry(desk, payout)
+    payout = retried(desk)
     approve(desk, payout)
     assert desk.main() == (200_000, 200_000)
     answers(desk, monkeypatch, {"P1/b": Outcome.SUCCEEDED})
@@ -191,9 +193,7 @@ def test_a_late_success_while_the_retry_waits_is_paid_from_its_share(
 def test_a_late_success_after_the_retry_was_sent_waits_for_it_and_only_one_is_charged(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch, second: Outcome
 ) -> None:
-    payout = half_paid(desk)
-    desk.work(_DEFINITE)
-    retry(desk, payout)
+    payout = retried(desk)
     approve(desk, payout)
     ended = {"P1/b": Outcome.SUCCEEDED, "P1/b/2": Outcome.PENDING}
     answers(desk, monkeypatch, ended)
@@ -222,9 +222,7 @@ def test_a_late_success_after_the_retry_was_sent_waits_for_it_and_only_one_is_ch
 def test_a_row_of_which_an_earlier_attempt_is_in_review_has_no_retry(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    payout = half_paid(desk)
-    desk.work(_DEFINITE)
-    retry(desk, payout)
+    payout = retried(desk)
     approve(desk, payout)
     answers(desk, monkeypatch, {"P1/b": Outcome.PENDING})
     desk.work(1)

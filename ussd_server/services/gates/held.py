@@ -9,6 +9,7 @@ from ussd_server.models.statements import ClosedDay
 from ussd_server.services.gates.given_back import RELEASED
 from ussd_server.services.gates.likeness import named_by, payments_like
 from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.gates.uses import is_told_by
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionStatus
 from ussd_server.values import kampala_day
 
@@ -29,10 +30,6 @@ def hold(movement: Movement, misfit: str | None, now: datetime, client_id: str |
     movement.updated_at = now
     movement.save()
     return True
-
-
-def is_told_by(movement: Movement, way: WayIn) -> bool:
-    return any(each["way"] == way for each in movement.told)
 
 
 def _why_held(movement: Movement, misfit: str | None, now: datetime, client_id: str | None) -> str | None:

@@ -11,9 +11,13 @@ from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.values import iso_milliseconds, new_id
 
 
+def is_told_by(movement: Movement, way: WayIn) -> bool:
+    return any(each["way"] == way for each in movement.told)
+
+
 def note_told(movement: Movement, way: WayIn, now: datetime) -> None:
     """Note that a way told of a locked movement, if it is the first time. The caller saves the movement."""
-    if way not in {each["way"] for each in movement.told}:
+    if not is_told_by(movement, way):
         movement.told = [*movement.told, {"way": way, "at": iso_milliseconds(now)}]
 
 

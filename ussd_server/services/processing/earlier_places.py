@@ -12,7 +12,7 @@ from ussd_server.services.runtime import Runtime
 
 # How long after a change of the place of new payments, or after a restore, earlier connections are asked.
 _ASKED_FOR = timedelta(days=1)
-_NOTE_SECONDS = 60
+_NOTED_EVERY = timedelta(minutes=1)
 
 
 class EarlierPlaces:
@@ -27,8 +27,7 @@ class EarlierPlaces:
     def note(self) -> None:
         """Note the places of new payments: once in a process, and each minute of a restore, when money is held."""
         now = self._clock.now()
-        is_noted = self._noted_at is not None and now - self._noted_at < timedelta(seconds=_NOTE_SECONDS)
-        if is_noted or (self._noted_at is not None and not self._is_restoring):
+        if self._noted_at is not None and not (self._is_restoring and now - self._noted_at >= _NOTED_EVERY):
             return
         with unit_of_work():
             noted = {(row.provider, row.direction): row for row in ProviderPlace.select()}

@@ -109,7 +109,7 @@ class Providers:
         self.connections = tuple(switched_on)
         # Of each provider the connection that takes new payments: the first one that does not drain.
         last_draining = sorted(self.connections, key=lambda each: each.draining)
-        self._last_draining, self._owners = last_draining, owners
+        self._last_draining, self.owners = last_draining, owners
         self._switched_on = {each.name: each for each in reversed(last_draining)}
         self._is_away = is_away
         self._why_off = why_off
@@ -128,7 +128,7 @@ class Providers:
 
         The client's own, where it has one; else the first that does not drain and is no client's.
         """
-        owners = self._owners()
+        owners = self.owners()
         if not owners.connections:
             return self._switched_on.get(name)
         own = owners.connections.get((client_id, name)) if client_id else None
@@ -136,10 +136,6 @@ class Providers:
             if each.name == name and (each.connection == own if own else owners.of(each.connection) is None):
                 return each
         return None
-
-    def owners(self) -> Owners:
-        """The clients that have connections of their own."""
-        return self._owners()
 
     def of_payment(
         self, name: str, sent_to: str | None, direction: Direction, client_id: str | None = None

@@ -86,13 +86,12 @@ class Match:
 
     `unmoved` is the status of a line that names a payment of ours and moved no money: another line of the statement may
     report the payment's success. It is None for a final result. `our_cents` is what the line adds to our sum if no such
-    line follows, `their_cents` what it adds to theirs. `at` and `receipt` are of the line.
+    line follows. `at` and `receipt` are of the line.
     """
 
     compared: ComparedLine
     unmoved: LineStatus | None = None
     our_cents: int = 0
-    their_cents: int = 0
     at: datetime | None = None
     receipt: str = ""
 
@@ -202,9 +201,8 @@ class Matcher:
     def _match(self, line: ProviderLine, named: list[OurPayment], refunds: dict[str, list[OurPayment]]) -> Match:
         before = self.theirs_cents
         match = self._compare(line, named, refunds)
-        moved_cents = self.theirs_cents - before
-        compared = replace(match.compared, moved_cents=moved_cents)
-        return replace(match, compared=compared, their_cents=moved_cents, at=line.at, receipt=receipt_of(line))
+        compared = replace(match.compared, moved_cents=self.theirs_cents - before)
+        return replace(match, compared=compared, at=line.at, receipt=receipt_of(line))
 
     def _compare(self, line: ProviderLine, named: list[OurPayment], refunds: dict[str, list[OurPayment]]) -> Match:
         if line.type is LineType.FEE:

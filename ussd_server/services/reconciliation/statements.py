@@ -317,7 +317,7 @@ class _Comparison:
             DayLine(
                 bytes.fromhex(match.receipt),
                 compared.transaction_id or "",
-                match.their_cents,
+                match.compared.moved_cents,
                 at,
                 compared.verdict,
                 compared.is_difference,
