@@ -20,7 +20,10 @@ def open_database(url: str, max_connections: int, pooler: str | None = None) -> 
     """Bind all tables to the database at `url` (`sqlite:///...` or `postgresql://...`).
 
     Closes the idle connections of the database that was open before. Connects to nothing yet. Raises ValueError for any
-    other kind of address. `pooler` is that of `postgres_pool`.
+    other kind of address.
+
+    `pooler` is how a pooler between lends its connections: for a `session`, or for a `transaction`, where a session has
+    no settings and no prepared statements of its own.
     """
     opened = database_at(url, max_connections, pooler)
     if database.obj is not None:
@@ -35,18 +38,14 @@ def database_at(url: str, max_connections: int, pooler: str | None = None) -> Di
     """
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
-        return Sqlite(sqlite_pool(url.removeprefix("sqlite:///"), max_connections))
+        return Sqlite(_sqlite_pool(url.removeprefix("sqlite:///"), max_connections))
     if scheme in ("postgresql", "postgres"):
-        return Postgres(postgres_pool(url, max_connections, pooler, **writable_host(url)))
+        return Postgres(_postgres_pool(url, max_connections, pooler))
     raise ValueError("the database address must begin with sqlite:/// or postgresql://")
 
 
-def postgres_pool(url: str, max_connections: int, pooler: str | None = None, **named: Any) -> Any:
-    """Return a connection pool for PostgreSQL. Connects to nothing yet.
-
-    `pooler` is how a pooler between lends its connections: for a `session`, or for a `transaction`, where a session has
-    no settings and no prepared statements of its own.
-    """
+def _postgres_pool(url: str, max_connections: int, pooler: str | None) -> PostgresPool:
+    named: dict[str, Any] = _writable_host(url)
     if pooler is None:
         named["options"] = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
     elif pooler == "transaction":
@@ -71,15 +70,14 @@ def connection_parts(url: str) -> dict[str, Any]:
         return {}  # connecting raises the error
 
 
-def writable_host(url: str) -> dict[str, str]:
+def _writable_host(url: str) -> dict[str, Any]:
     """Return the option by which PostgreSQL's client chooses the host that takes writes, unless `url` has it."""
     parts = connection_parts(url)
     has_several = "," in str(parts.get("host", ""))
     return {"target_session_attrs": "read-write"} if has_several and "target_session_attrs" not in parts else {}
 
 
-def sqlite_pool(path: str, max_connections: int) -> Any:
-    """Return a connection pool for a file. Connects to nothing yet."""
+def _sqlite_pool(path: str, max_connections: int) -> SqlitePool:
     return SqlitePool(
         path,
         max_connections=max_connections,
