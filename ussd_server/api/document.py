@@ -21,7 +21,7 @@ from werkzeug.routing import Rule
 
 from ussd_server.api import endpoints
 from ussd_server.api.document_errors import EVERY_CALL, error_codes, error_responses
-from ussd_server.api.document_events import event_data, webhooks
+from ussd_server.api.document_events import EVENTS, event_data, webhooks
 from ussd_server.api.document_examples import examples, reply_example, request_example
 from ussd_server.api.document_models import menu_component, simplify
 from ussd_server.api.requests import EXTENSION, is_management
@@ -75,6 +75,8 @@ _SECURITY: dict[Any, list[dict[str, list[str]]]] = {
     endpoints.authenticate_access_token: [{"bearer": []}],
     endpoints.allow_anyone: [],
 }
+# As a constant, because `type: null` alone does not compile as generated for Go.
+_NULL: dict[str, Any] = {"const": None}
 _LIMIT_HEADERS = [name for name in _HEADERS if "RateLimit" in name]
 
 
@@ -106,7 +108,8 @@ def api_document(app: Flask) -> dict[str, Any]:
             {"name": group.name, "x-displayName": group.title, "description": group.about}
             for group in app.blueprints.values()
             if isinstance(group, endpoints.ApiBlueprint)
-        ],
+        ]
+        + [EVENTS],
     )
     plugin.converter.attribute_functions.insert(1, _declared_by_field)  # type: ignore[union-attr]
     _add_components(spec)
@@ -263,7 +266,7 @@ def _successes(rule: Rule, route: endpoints.EndpointSpec, refer: _Refer) -> dict
 
 def _reply(rule: Rule, gives: Any, refer: _Refer) -> dict[str, Any]:
     """Return the schema of a reply: its envelope, and which data it has."""
-    data: dict[str, Any] = {"type": "null" if is_management(rule.rule) else "object"}
+    data: dict[str, Any] = _NULL if is_management(rule.rule) else {"type": "object"}
     if gives is not None:
         data = schema_of(gives, refer)
     if is_management(rule.rule):
@@ -301,7 +304,7 @@ def _add_components(spec: APISpec) -> None:
         ),
     )
     spec.components.schema(
-        "ManagementError", _object(status={"type": "integer"}, message={"type": "string"}, data={"type": "null"})
+        "ManagementError", _object(status={"type": "integer"}, message={"type": "string"}, data=_NULL)
     )
 
 

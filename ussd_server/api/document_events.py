@@ -32,6 +32,8 @@ _DATA: Mapping[str, type] = {
     "webhook.test": WebhookTestView,
 }
 """The view that an event carries, by its type or by the first part of its type."""
+# A group of their own: as `webhooks` they would replace, in generated clients, the file of the calls about webhooks.
+EVENTS = {"name": "events", "x-displayName": "Events", "description": "What the service sends to the URL of a webhook."}
 _HEADERS = {
     "webhook-id": ("The id of the event. A repeated delivery has the same.", {"type": "string"}),
     "webhook-timestamp": (
@@ -77,7 +79,7 @@ def _operation(event_type: str, meaning: str, data: _Json, example: Any) -> _Jso
     body = {"type": "object", "properties": fields, "required": list(fields)}
     return {
         "operationId": event_type.replace(".", "_") + "_event",
-        "tags": ["webhooks"],
+        "tags": [EVENTS["name"]],
         "summary": event_type,
         "description": meaning,
         "security": [],
