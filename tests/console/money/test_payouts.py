@@ -356,7 +356,8 @@ def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_retries_what_
     path = upload(maker).location.removeprefix("/console")
     page = approver.get(path).text
     assert "1 of 3 rows are invalid and are not paid. Their amounts, as far as they can be read, add up to" in page
-    assert page.index("Download the invalid rows") < page.index("Approve and send")
+    assert "Download the invalid rows" in page
+    assert page.index("Approve …") < page.index("1 invalid row is left out.") < page.index("Approve and send")
     (line,) = csv.DictReader(io.StringIO(approver.get(f"{path}/results.csv?state=invalid").text))
     assert line["reference"] == "E-3"
     services.provider_states.switch(SwitchProvider("sandbox", True, "maintenance"), operator_context())
