@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ussd_server.database.tables import insert_rows, lock_row
+from ussd_server.database.tables import CompiledQuery, insert_rows, lock_row, param
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem, transaction_reference
 from ussd_server.models.transactions import IN_REVIEW, Transaction
@@ -38,12 +38,23 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
 )
 
-_REFERENCES_AT_ONCE = 500
 _SOON = timedelta(minutes=1)
 _NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
     [TransactionStatus.CREATED, TransactionStatus.SUBMITTED]
 )
 _HAS_FAILED = Transaction.status == TransactionStatus.FAILED
+_WAITING = CompiledQuery(
+    lambda: (
+        PayoutItem.select()
+        .where(
+            PayoutItem.payout_id == param(PayoutItem.payout_id),
+            PayoutItem.waits,
+            PayoutItem.provider == param(PayoutItem.provider),
+        )
+        .order_by(PayoutItem.line)
+        .limit(param(PayoutItem.line, "most"))
+    )
+)
 
 
 class LateSuccess(Enum):
@@ -60,10 +71,7 @@ def make_attempts(creator: TransactionCreator, payout: Payout, provider: str, mo
     Rows that may not be paid now are skipped, and their money is released. Returns how many were made. Call in a unit
     of work with the payout locked.
     """
-    waiting = PayoutItem.select().where(
-        PayoutItem.payout_id == payout.id, PayoutItem.waits, PayoutItem.provider == provider
-    )
-    rows = list(waiting.order_by(PayoutItem.line).limit(most))
+    rows = _WAITING.rows(PayoutItem, payout_id=payout.id, provider=provider, most=most)
     if skipped := _unpayable(payout, rows):
         release(payout, skipped)
         rows = [row for row in rows if row.line not in skipped]
@@ -85,6 +93,8 @@ def _unpayable(payout: Payout, rows: Collection[PayoutItem]) -> set[int]:
 
 def paid_lines(payout_id: str, lines: Collection[int]) -> set[int]:
     """Those of some lines whose rows have an attempt that did not fail, is under review, or was corrected."""
+    if not lines:
+        return set()
     rows: Any = (
         PayoutAttempt.select(PayoutAttempt.line)
         .join(Transaction, on=(Transaction.id == PayoutAttempt.transaction_id))
@@ -96,15 +106,15 @@ def paid_lines(payout_id: str, lines: Collection[int]) -> set[int]:
 
 def used_references(client_id: str, references: Collection[str]) -> set[str]:
     """The references that transactions of the client have already."""
-    listed, used = list(references), set[str]()
-    for start in range(0, len(listed), _REFERENCES_AT_ONCE):
-        rows = Transaction.select(Transaction.reference).where(
-            Transaction.client_id == client_id,
-            Transaction.reference.in_(listed[start : start + _REFERENCES_AT_ONCE]),
-            Transaction.type != TransactionType.DEPOSIT,
-        )
-        used.update(row.reference for row in rows)
-    return used
+    # A subquery that is asked for each reference: a planner without statistics would read all payments of the client.
+    rows = run_query(
+        f"SELECT found.reference FROM {dialect().json_rows({'reference': 'text'})} "  # noqa: S608
+        "WHERE (SELECT id FROM transactions WHERE client_id = :client_id AND reference = found.reference "
+        "AND type <> 'deposit') IS NOT NULL",
+        rows=orjson.dumps([{"reference": reference} for reference in references]).decode(),
+        client_id=client_id,
+    )
+    return {reference for (reference,) in rows}
 
 
 def _make(creator: TransactionCreator, payout: Payout, rows: Sequence[PayoutItem]) -> None:
@@ -113,27 +123,24 @@ def _make(creator: TransactionCreator, payout: Payout, rows: Sequence[PayoutItem
     # The fee is the one that was reserved, whatever is agreed now; the reservation counts for the key already.
     batches = [replace(batch_of(replace(draft, legs=()), Source.SUBMIT)[0], fees=()) for draft in drafts]
     write_batch(merged(batches))
-    made = [(row, draft.row.id) for row, draft in zip(rows, drafts, strict=True)]
-    insert_rows(
-        PayoutAttempt,
-        [
-            {
-                "payout_id": payout.id,
-                "line": row.line,
-                "number": row.attempt,
-                "round": payout.round,
-                "transaction_id": transaction_id,
-            }
-            for row, transaction_id in made
-        ],
+    made = [
+        {
+            "payout_id": payout.id,
+            "line": row.line,
+            "number": row.attempt,
+            "round": payout.round,
+            "transaction_id": draft.row.id,
+        }
+        for row, draft in zip(rows, drafts, strict=True)
+    ]
+    insert_rows(PayoutAttempt, made)
+    made_of = PayoutAttempt.select(PayoutAttempt.transaction_id).where(
+        PayoutAttempt.payout_id == PayoutItem.payout_id,
+        PayoutAttempt.line == PayoutItem.line,
+        PayoutAttempt.number == PayoutItem.attempt,
     )
-    run_query(
-        "UPDATE payout_items SET waits = false, transaction_id = found.id "  # noqa: S608
-        f"FROM {dialect().json_rows({'line': 'integer', 'id': 'uuid'})} "
-        "WHERE payout_items.payout_id = :payout_id AND payout_items.line = found.line",
-        rows=orjson.dumps([{"line": row.line, "id": transaction_id} for row, transaction_id in made]).decode(),
-        payout_id=payout.id,
-    )
+    of_rows = (PayoutItem.payout_id == payout.id) & PayoutItem.line.in_([row.line for row in rows])
+    PayoutItem.update(waits=False, transaction_id=made_of).where(of_rows).execute()
     pass_on(payout, sum(row.amount_cents + row.fee_cents for row in rows))
     write_postings(
         joined([postings_of(each.row.client_id, each.row.id, each.legs, each.row.created_at) for each in drafts])
@@ -149,11 +156,13 @@ class _Name(NamedTuple):
 
 def _names_of(payout: Payout, rows: Sequence[PayoutItem]) -> Mapping[int, _Name]:
     """The names of the next attempts to pay rows, by their lines. An attempt that was never sent leaves its name."""
+    again = [row.line for row in rows if row.attempt > 1]
+    if not again:
+        return defaultdict(_Name)
     tried: Any = (
         PayoutAttempt.select(PayoutAttempt.line, Transaction.ask_attempts)
         .join(Transaction, on=(Transaction.id == PayoutAttempt.transaction_id))
-        .where(PayoutAttempt.payout_id == payout.id)
-        .where(PayoutAttempt.line.in_([row.line for row in rows if row.attempt > 1]))
+        .where(PayoutAttempt.payout_id == payout.id, PayoutAttempt.line.in_(again))
         .order_by(PayoutAttempt.line, PayoutAttempt.number.desc())
     )
     sent = defaultdict[int, list[bool]](list)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-import orjson
+from peewee import fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
-from ussd_server.database.unit_of_work import dialect, long_unit_of_work, run_query
+from ussd_server.database.unit_of_work import long_unit_of_work
 from ussd_server.models.clients import Client
-from ussd_server.models.payouts import Payout, PayoutItem, transaction_reference
+from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem, transaction_reference
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
@@ -79,7 +79,11 @@ class PayoutRounds:
         row.round_count, row.round_amount_cents = len(rows), sum(each.amount_cents for each in rows)
         row.completed_at = row.cancelled_at = row.cancel_note = row.withdrawn_at = row.withdrawal_reason = None
         row.send_at, row.updated_at = request.send_at, now
-        _put_in_round(row, rows)
+        next_attempt = PayoutAttempt.select(fn.COUNT(PayoutAttempt.number) + 1).where(
+            PayoutAttempt.payout_id == PayoutItem.payout_id, PayoutAttempt.line == PayoutItem.line
+        )
+        of_round = (PayoutItem.payout_id == row.id) & PayoutItem.line.in_([each.line for each in rows])
+        PayoutItem.update(round=row.round, attempt=next_attempt).where(of_round).execute()
         terms = agreed_fee(row.client_id, TransactionType.DISBURSEMENT)
         write_fees(row, {each.line: fee_cents(terms, each.amount_cents) for each in rows})
         row.items_digest = digest_of_items(validated_rows(row.id))
@@ -150,14 +154,3 @@ def _fault_of(attempt: Transaction, corrected: Collection[str]) -> str | None:
         return "operators booked what moved of it as a correction"
     moment = retry_at(attempt)
     return None if moment is None else f"not before {iso_milliseconds(moment)}"
-
-
-def _put_in_round(row: Payout, rows: Sequence[_Row]) -> None:
-    run_query(
-        "UPDATE payout_items SET round = :round, attempt = found.attempt "  # noqa: S608
-        f"FROM {dialect().json_rows({'line': 'integer', 'attempt': 'integer'})} "
-        "WHERE payout_items.payout_id = :payout_id AND payout_items.line = found.line",
-        rows=orjson.dumps([{"line": each.line, "attempt": each.next_attempt} for each in rows]).decode(),
-        payout_id=row.id,
-        round=row.round,
-    )

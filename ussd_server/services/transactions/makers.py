@@ -59,7 +59,7 @@ def maker_of_payout(row: Payout, makers: Mapping[str, MadeBy] | None = None) -> 
     if row.operator is not None:
         return MadeBy(MakerKind.OPERATOR, None, row.operator)
     if makers is None:
-        makers = _keys_of({row.created_by}) | _people_of({row.created_by})
+        makers = _keys_of({row.created_by}) or _people_of({row.created_by})
     # A key that was deleted has no row; people are kept.
     return _caller(row.created_by, None, makers)
 
