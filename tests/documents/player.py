@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from tests.support.real_service.service import Service
 from ussd_server.api.requests import is_management
 from ussd_server.status import Code
 
+FORM = "application/x-www-form-urlencoded"
 _PATIENCE_SECONDS = 120.0
 _LOOK_AGAIN_SECONDS = 0.5
 
@@ -120,7 +122,8 @@ class Player:
             headers = {"Content-Type": "application/json"} | headers
         connection = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=60)
         with closing(connection):
-            text = body if isinstance(body, str | None) else json.dumps(body)
+            encoded = urlencode if headers.get("Content-Type") == FORM else json.dumps
+            text = body if isinstance(body, str | None) else encoded(body)
             connection.request(method, path, text, headers)
             reply = connection.getresponse()
             content = reply.read().decode()

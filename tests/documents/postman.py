@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tests.documents.player import FORM
+
 PAGE = Path(__file__).resolve().parents[2] / "docs/postman.json"
 _SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 _Json = dict[str, Any]
@@ -60,7 +62,10 @@ def _item(path: str, method: str, stated: _Json) -> _Json:
             "query": query,
         },
     }
-    if content:
+    if kind == FORM:
+        fields = [{"key": key, "value": value} for key, value in content[kind]["example"].items()]
+        request["body"] = {"mode": "urlencoded", "urlencoded": fields}
+    elif content:
         example = next(iter(content.values())).get("example")
         raw = "" if example is None else json.dumps(example, indent=2, ensure_ascii=False)
         request["body"] = {"mode": "raw", "raw": raw, "options": {"raw": {"language": "json"}}}

@@ -8,10 +8,11 @@ import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from standardwebhooks import Webhook
 
-from tests.documents.player import Player
+from tests.documents.player import FORM, Player
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
 from ussd_server.status import Code
@@ -36,7 +37,7 @@ _MENU = {
         "bye": {"type": "end", "text": {"en": "Goodbye"}},
     },
 }  # fmt: skip
-_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+_FORM = {"Content-Type": FORM}
 _CLOCKS_APART_SECONDS = 0.05
 _TOO_LARGE = '{"description": "' + "x" * 70_000 + '"}'
 
@@ -250,11 +251,11 @@ def play_conversations(player: Player) -> None:
     player.data("DELETE", path)
     player.data("POST", f"{path}/input", {"text": "1"})
     gateway = player.service.demonstration["gateway_path"]
-    phone = f"sessionId=ATUid_1&phoneNumber=%2B256770000000&serviceCode={code.replace('#', '%23')}"
-    step, over = f"{phone}&networkCode=64110&text=", f"{phone}&status=Success"
+    phone = {"sessionId": "ATUid_1", "phoneNumber": "+256770000000", "serviceCode": code}
+    step, over = phone | {"networkCode": "64110", "text": ""}, phone | {"status": "Success"}
     player.send("POST", gateway, step, _FORM)
     player.send("POST", f"{gateway}/events", over, _FORM)
-    player.send("GET", f"{gateway}?{step}")
+    player.send("GET", f"{gateway}?{urlencode(step)}")
     tokens = Tokens(Keyring(player.service.folder / "secrets.json"))
     callback = tokens.callback_path("airtel")
     for method in ("POST", "PUT"):

@@ -189,7 +189,7 @@ def _other_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dict[
         for media_type in view.replies_in
     }
     codes = [*EVERY_CALL, *([Code.NOT_FOUND] if rule.arguments else [])]
-    return {
+    operation = {
         "operationId": name,
         "tags": [_tag(rule)],
         "summary": _title(rule),
@@ -201,6 +201,10 @@ def _other_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dict[
             **error_responses(spec, rule, codes),
         },
     }
+    if view.takes and (sent := request_example(name)):
+        fields = {"type": "object", "additionalProperties": {"type": "string"}}
+        operation["requestBody"] = {"content": {view.takes: {"schema": fields} | sent}}
+    return operation
 
 
 def _description(route: endpoints.EndpointSpec, rule: Rule, codes: list[Code]) -> str:

@@ -181,11 +181,14 @@ class ApiBlueprint(Blueprint):
         return register
 
 
-def replies_in(*media_types: str) -> Callable[[_View], _View]:
-    """State the media types of a view outside of the JSON API, which authenticates its client itself."""
+def replies_in(*media_types: str, takes: str | None = None) -> Callable[[_View], _View]:
+    """State the media types of a view outside of the JSON API, which authenticates its client itself.
+
+    `takes` is the one of its usual request body.
+    """
 
     def state(view: _View) -> _View:
-        view.replies_in = media_types  # type: ignore[attr-defined]
+        view.replies_in, view.takes = media_types, takes  # type: ignore[attr-defined]
         return view
 
     return state

@@ -31,6 +31,7 @@ ussd = ApiBlueprint(
 gateways = ApiBlueprint("gateways", allow_anyone, "Gateways", "The paths to which USSD gateways send steps.")
 TAKE_STEP = "gateways.take_step"
 """The endpoint that answers steps of gateways."""
+_FORM = "application/x-www-form-urlencoded"
 
 
 @ussd.call(
@@ -82,7 +83,7 @@ def end_session(session_id: str, context: RequestContext) -> SessionView:
 
 
 @gateways.route("/ussd/<adapter>/<channel_secret>", methods=["GET", "POST"])
-@replies_in("text/plain", "application/json")
+@replies_in("text/plain", "application/json", takes=_FORM)
 def take_step(adapter: str, channel_secret: str) -> Response:
     """Answer a step: 404 for an unknown path, else 200 with a screen."""
     current = current_request()
@@ -95,7 +96,7 @@ def take_step(adapter: str, channel_secret: str) -> Response:
 
 
 @gateways.route("/ussd/<adapter>/<channel_secret>/events", methods=["POST"])
-@replies_in("text/plain")
+@replies_in("text/plain", takes=_FORM)
 def take_report(adapter: str, channel_secret: str) -> Response:
     """Record a gateway's report on an ended session."""
     current = current_request()

@@ -63,11 +63,23 @@ def test_every_operation_shows_its_body_and_each_of_its_successes(document: dict
         if operation["operationId"] in WITHOUT_EXAMPLES:
             continue
         if "requestBody" in operation:
-            assert "example" in operation["requestBody"]["content"]["application/json"], operation["operationId"]
+            first, *_ = operation["requestBody"]["content"].values()
+            assert "example" in first, operation["operationId"]
         for status, reply in operation["responses"].items():
             if "content" in reply:
                 shown = [media for media in reply["content"].values() if "example" in media]
                 assert shown, (operation["operationId"], status)
+
+
+def test_both_paths_of_gateways_show_the_form_that_is_sent(document: dict[str, Any]) -> None:
+    sent = {
+        operation["operationId"]: operation["requestBody"]["content"]["application/x-www-form-urlencoded"]["example"]
+        for operation in operations(document)
+        if operation["tags"] == ["gateways"] and "requestBody" in operation
+    }
+    assert sent.keys() == {"take_step_post", "take_report"}
+    assert sent["take_step_post"]["phoneNumber"] == "+256770000000"
+    assert sent["take_report"]["status"] == "Success"
 
 
 def test_every_refusal_that_a_request_can_cause_is_shown(document: dict[str, Any]) -> None:
