@@ -41,7 +41,7 @@ from ussd_server.services.movements.movements import (
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.processing.outcomes import fail, reverse_when_refunded
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.transactions.audited import audited
+from ussd_server.services.transactions.audited import audit_payment, audited
 from ussd_server.services.transactions.create import (
     DraftColumns,
     Plan,
@@ -88,13 +88,13 @@ class CorrectionService:
         """
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
-        now = self._clock.now()
         with unit_of_work():
             payment = _corrected(request)
             movement = held_movement(request.movement_id, decided=payment)
             if payment is not None:
                 _require_fits(payment, movement)
-                _end(payment, movement, now)
+                if payment.status not in SUCCESSFUL:
+                    self._end(payment, movement, request.reason.strip(), names, context)
             self._book(movement, payment, request, names, context)
             sign_last_use(self._vault, movement.id)
         return view_of_movement(movement)
@@ -142,6 +142,23 @@ class CorrectionService:
             )
             plan = Plan(cents, columns, moves=(request.account, SHORTFALL_ACCOUNT))
             return self._create(request.client_id, plan, reference, names, context).transaction
+
+    def _end(
+        self, payment: Transaction, movement: Movement, reason: str, names: Collection[str], context: RequestContext
+    ) -> None:
+        """End a payment that did not succeed: its money is a correction, and what is told later changes nothing."""
+        now = self._clock.now()
+        end_lease(payment)
+        payment.updated_at = now
+        if payment.is_in_review:
+            payment.review_closed_at, payment.contested_id = now, None
+            payment.review_note = f"Operators booked movement {movement.id} as a correction"
+            audit_payment(payment, "transaction.reviewed", context, now, reason, ", ".join(names))
+        if payment.status in UNFINISHED:
+            note = f"Operators booked what moved, {written_amount(movement.amount_cents)}, as a correction"
+            fail(payment, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=note))
+        payment.due_at = None
+        payment.save()
 
     def _book(
         self,
@@ -245,22 +262,6 @@ def _require_fits(payment: Transaction, movement: Movement) -> None:
     unfinished = Transaction.select().where(Transaction.refund_of == payment.id, Transaction.status.in_(UNFINISHED))
     if has_moved and direction_of(payment) != movement.direction and (refund := unfinished.first()) is not None:
         raise refusal(f"Refund {refund.id} of it decides about the money, and is not final yet")
-
-
-def _end(payment: Transaction, movement: Movement, now: datetime) -> None:
-    """End a payment that did not succeed: its money is a correction, and what is told of it later changes nothing."""
-    if payment.status in SUCCESSFUL:
-        return
-    end_lease(payment)
-    payment.updated_at = now
-    if payment.is_in_review:
-        payment.review_closed_at, payment.contested_id = now, None
-        payment.review_note = f"Operators booked movement {movement.id} as a correction"
-    if payment.status in UNFINISHED:
-        note = f"Operators booked what moved, {written_amount(movement.amount_cents)}, as a correction"
-        fail(payment, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=note))
-    payment.due_at = None
-    payment.save()
 
 
 def _effect_of(movement: Movement) -> Effect:

@@ -30,10 +30,8 @@ REVIEW_CONTRADICTION = "the provider reported failure after it had reported succ
 REVIEW_BESIDE = "the provider reported success after another attempt to pay the row had begun"
 REVIEW_TWICE = "the provider paid the row twice: another attempt has succeeded, too"
 
-_PAID_BY_ANOTHER = (
-    "Another attempt has paid the row of the payout, or may still pay it. If money moved twice, book the movement: "
-    "ussd-server movements correct"
-)
+_MAY_BE_PAID = "Another attempt may still pay the row of the payout; decide once that one is final"
+_PAID_BY_ANOTHER = "Another attempt has paid the row of the payout; conclude what the statement shows, or correct it"
 # How soon a success is looked at again that waits for another attempt.
 _BESIDE_SECONDS = 60
 
@@ -49,12 +47,15 @@ def succeed(
     """Set a transaction to succeeded, move its money and write its receipt. In a unit of work, with the row locked.
 
     Returns False, and opens a review instead, if another payment may have the same money, or if another attempt has
-    paid the row of a payout, or still may. INVALID_REQUEST for operators in the latter case: they book what moved.
+    paid the row of a payout, or still may. INVALID_REQUEST for operators in the latter case, unless a statement shows
+    that the row was paid twice: they book what moved.
     """
     is_late_attempt = row.status == TransactionStatus.FAILED and row.payout_id is not None
     decision = late_success(row) if is_late_attempt else LateSuccess.COUNTS
     if decision is not LateSuccess.COUNTS:
-        if source is Source.OPERATOR:
+        if source is Source.OPERATOR and decision is LateSuccess.WAITS:
+            raise ServiceError(Code.INVALID_REQUEST, _MAY_BE_PAID)
+        if source is Source.OPERATOR and way is not WayIn.STATEMENT:
             raise ServiceError(Code.INVALID_REQUEST, _PAID_BY_ANOTHER)
         _hold_beside(row, decision, way, now)
         return False
@@ -101,11 +102,14 @@ def _contest(row: Transaction, result: UseResult, now: datetime) -> None:
 
 
 def _hold_beside(row: Transaction, decision: LateSuccess, way: WayIn, now: datetime) -> None:
-    """Hold the money of an attempt that succeeded late: it is charged to nobody while another attempt may count."""
+    """Hold the money of an attempt that succeeded late: it is charged to nobody while another attempt may count.
+
+    What a statement tells is held by its line, with the line's moment.
+    """
     waits = decision is LateSuccess.WAITS
     row.due_at = now + timedelta(seconds=_BESIDE_SECONDS) if waits else None
     open_review(row, REVIEW_BESIDE if waits else REVIEW_TWICE, now)
-    if receipt := row.provider_transaction_id:
+    if (receipt := row.provider_transaction_id) and way is not WayIn.STATEMENT:
         told = Told(way, account_of(row), direction_of(row), row.amount_cents, receipt, row.phone_number, now)
         find_or_make(told, now, held_because=f"Transaction {row.id}: {row.review_reason}")
     row.save()

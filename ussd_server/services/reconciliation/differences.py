@@ -17,8 +17,10 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_reason, require_two_people
 from ussd_server.services.pages import count_rows, find_by_id, page_of
 from ussd_server.services.processing.messages import EndReview
+from ussd_server.services.processing.outcomes import REVIEW_TWICE
 from ussd_server.services.processing.review import ReviewService
 from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
+from ussd_server.services.reconciliation.line_movements import hold_difference
 from ussd_server.services.reconciliation.messages import (
     ConcludeFromStatement,
     DifferenceView,
@@ -68,17 +70,16 @@ class DifferenceService:
         with unit_of_work():
             lock_imports()
             row = _found(request.difference_id)
-            if row.movement_id is not None:
-                raise ServiceError(Code.INVALID_REQUEST, f"Its line moved money: end movement {row.movement_id}")
+            _require_no_movement(row)
             self._end(row, request.reason, by, context)
         return _views([row])[0]
 
     def conclude(self, request: ConcludeFromStatement, context: RequestContext) -> DifferenceView:
         """Set the payment of a difference to succeeded, as the statement says, and end the review.
 
-        State, money, event and audit trail change in one unit of work. Raises NOT_FOUND, and INVALID_REQUEST unless the
-        provider reports a success of the same amount for a payment of ours that is unfinished or failed, and two
-        different people are named with a reason.
+        What a payout's row was paid twice is a held movement instead. State, money, event and audit trail change in one
+        unit of work. Raises NOT_FOUND, and INVALID_REQUEST unless the provider reports a success of the same amount for
+        a payment of ours that is unfinished or failed, and two different people are named with a reason.
         """
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
@@ -89,6 +90,8 @@ class DifferenceService:
             )
             if concluded.transaction.status in SUCCESSFUL:
                 self._end(row, request.reason, ", ".join(names), context)
+            elif concluded.reason == REVIEW_TWICE:
+                hold_difference(row, self._clock.now())
         return _views([row])[0]
 
     def require_conclusive(self, difference_id: str, context: RequestContext) -> DifferenceView:
@@ -151,7 +154,13 @@ def _conclusive(difference_id: str) -> Any:
         raise ServiceError(Code.INVALID_REQUEST, "Only a success of the provider concludes a payment")
     if row.ended_at is not None:
         raise _has_ended()
+    _require_no_movement(row)
     return row
+
+
+def _require_no_movement(row: StatementDifference) -> None:
+    if row.movement_id is not None:
+        raise ServiceError(Code.INVALID_REQUEST, f"Its line moved money: end movement {row.movement_id}")
 
 
 def _has_ended() -> ServiceError:

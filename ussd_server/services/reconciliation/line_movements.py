@@ -83,6 +83,18 @@ def hold_lines(lines: Sequence[LineThatMoved], now: datetime) -> None:
             changed.where(StatementDifference.id == line.difference_id).execute()
 
 
+def hold_difference(difference: StatementDifference, now: datetime) -> None:
+    """Hold what the line of a difference moved beside its payment, which is locked, and whose outcome stays.
+
+    Call in a unit of work that has locked the imports.
+    """
+    places = DifferenceInStatement.select().where(DifferenceInStatement.difference_id == difference.id)
+    at = places.order_by(DifferenceInStatement.id).first().at
+    line = LineThatMoved("", difference.id, _told_by(difference, at), difference.transaction_id)
+    difference.movement_id = _movement_of(line, now).id
+    difference.save()
+
+
 def take_back(statement: ProviderStatement, now: datetime) -> None:
     """Let a statement tell of its movements no more: what only it told counts nowhere, and another way tells it anew.
 

@@ -279,7 +279,7 @@ def _difference_page(difference_id: str, context: RequestContext, error: Service
 
 
 def _may_conclude(each: DifferenceView) -> bool:
-    return each.ended_at is None and each.verdict is Verdict.STATUS_DIFFERS and each.theirs == LineStatus.SUCCEEDED
+    return review_of(each) == "open" and each.verdict is Verdict.STATUS_DIFFERS and each.theirs == LineStatus.SUCCEEDED
 
 
 def _days_of_form() -> tuple[date, date] | None:
