@@ -153,5 +153,47 @@ def test_a_success_that_no_statement_has_is_reversed_and_counts_nowhere(world: W
     assert sum(row.amount_cents for row in report.rows if row.status == "succeeded" and row.type == "collection") == (
         2 * CENTS
     )
-    told = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=PAYER)
-    assert (told.status, ours.row.is_in_review) == ("held", True), "it came after all"
+
+
+_NEVER_MOVED = "has its receipt, and operators said that it never moved"
+
+
+def unmoved(world: World, ours: Enquired, receipt: str | None = RECEIPT) -> None:
+    """Let a collection succeed that no statement has, and two operators say that it never moved."""
+    rows = [Enquired(world, name, f"+25677200001{number}", name) for number, name in enumerate(("A1", "A2"))]
+    for way in (rows[0], ours, rows[1]):
+        world.clock.advance(600)
+        if way is not ours:
+            way.prepare()
+        way.succeeds(receipt if way is ours else way.receipt)
+        way.ask_now()
+    reconcile(world.services, [mtn_row(rows[0].row), mtn_row(rows[1].row)])
+    world.services.releases.end_unmoved(UndonePayment(ours.transaction_id, CASE, BY, SECOND), operator())
+
+
+@pytest.mark.parametrize("shillings", [SHILLINGS, SHILLINGS - 1])
+@pytest.mark.parametrize("way", ["notice", "line"])
+def test_what_came_although_it_never_moved_is_held_and_booked(
+    world: World, ours: Enquired, way: str, shillings: int
+) -> None:
+    unmoved(world, ours)
+    before = main_of(world.client.id)
+    assert held(world) == (), "nothing tells of it yet"
+    if way == "notice":
+        assert world.till.pay("SCH1042", shillings, RECEIPT, number=PAYER).status == "held"
+        assert world.till.pay("SCH1042", shillings, RECEIPT, number=PAYER).status == "held"
+    else:
+        reconcile(world.services, [mtn_row(ours.row, Amount=f"{shillings:,}.00")])
+    (came,) = held(world)
+    assert (came.receipts, came.amount_cents) == ((RECEIPT,), shillings * 100)
+    assert came.held_because == f"Transaction {ours.transaction_id} {_NEVER_MOVED}"
+    world.services.movement_uses.assign(AssignMovement(came.movement_id, "SCH1042", BY, SECOND), operator())
+    assert (held(world), main_of(world.client.id) - before) == ((), shillings * 100)
+    assert ours.row.status == "reversed"
+
+
+def test_what_was_told_of_a_success_that_never_moved_is_not_told_of_it_again(world: World, ours: Enquired) -> None:
+    world.till.pay("nobody", SHILLINGS, RECEIPT, number=PAYER)
+    unmoved(world, ours)
+    (left,) = held(world)
+    assert (left.receipts, left.held_because) == ((RECEIPT,), f"Transaction {ours.transaction_id} {_NEVER_MOVED}")

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from ussd_server.models.movements import Movement
 from ussd_server.models.statements import ClosedDay
+from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.given_back import RELEASED
 from ussd_server.services.gates.likeness import named_by, payments_like
 from ussd_server.services.gates.messages import WayIn
@@ -42,8 +43,7 @@ def _why_held(movement: Movement, misfit: str | None, now: datetime, client_id: 
         movement.waits_for = named.id
         return f"Transaction {named.id} has its receipt, and is not final"
     if named is not None:
-        outcome = "has failed" if named.status == TransactionStatus.FAILED else "moved another amount"
-        return f"Transaction {named.id} has its receipt, and {outcome}"
+        return f"Transaction {named.id} has its receipt, and {_outcome_of(named)}"
     if misfit is None and movement.at > now + _MOST_AHEAD:
         return "It is dated more than five minutes ahead"
     if misfit is None and _is_closed(movement):
@@ -60,6 +60,13 @@ def _why_held(movement: Movement, misfit: str | None, now: datetime, client_id: 
         movement.waits_for = unfinished[0].id if unfinished else None
         return f"It may be what transaction {payments[0].id} asked for"
     return misfit
+
+
+def _outcome_of(named: Transaction) -> str:
+    """Why a final payment of ours that has the receipt of a movement does not use it."""
+    if named.released_at is not None:
+        return "operators said that it never moved"
+    return "has failed" if named.status == TransactionStatus.FAILED else "moved another amount"
 
 
 def _is_closed(movement: Movement) -> bool:

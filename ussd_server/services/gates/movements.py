@@ -151,7 +151,7 @@ def use_for(row: Transaction, way: WayIn, now: datetime) -> UseResult:
         return _COUNTS
     account, receipts = account_of(row), receipts_of(row)
     if way is WayIn.REVIEW and has_contest(row):
-        _make_own(row, now)
+        make_own(row, now, told=[{"way": WayIn.REVIEW, "at": iso_milliseconds(now)}])
         return _COUNTS
     if len(receipts) < (2 if account in WITH_TWO_RECEIPTS else 1):
         lock_amount(account, direction, row.amount_cents)
@@ -347,6 +347,29 @@ def mark_as_same_money(row: Transaction, now: datetime) -> None:
         other.change(same_money_as=row.id, updated_at=now)
 
 
+def make_own(row: Transaction, now: datetime, **columns: Any) -> Movement:
+    """Give a locked payment of ours a movement of its own, with these columns, and its receipts if no other has them.
+
+    Operators said that it is other money than what has its receipt, or that it never moved.
+    """
+    movement: Movement = Movement.create(
+        id=new_id(now),
+        account=account_of(row),
+        direction=direction_of(row),
+        amount_cents=row.amount_cents,
+        phone_number=row.phone_number,
+        beside=[],
+        created_at=now,
+        updated_at=now,
+        **columns,
+    )
+    use(movement, UseKind.PAYMENT, now, row.id)
+    for receipt in [lock_receipt(account_of(row), direction_of(row), each) for each in receipts_of(row)]:
+        if receipt.transaction_id in (None, row.id) and receipt.movement_id is None:
+            give_receipt(receipt, transaction_id=None, movement_id=movement.id)
+    return movement
+
+
 def is_corrected(row: Transaction) -> bool:
     """Whether operators booked what moved of a payment, which ended as failed, as a correction.
 
@@ -364,25 +387,6 @@ def is_corrected(row: Transaction) -> bool:
 def has_contest(row: Transaction) -> bool:
     """Whether a review is open because another payment may have the money of a transaction."""
     return row.is_in_review and str(row.review_reason).startswith(_CONTESTS)
-
-
-def _make_own(row: Transaction, now: datetime) -> None:
-    """Give a payment, of which operators said that it is other money than what has its receipt, its own movement."""
-    movement = Movement.create(
-        id=new_id(now),
-        account=account_of(row),
-        direction=direction_of(row),
-        amount_cents=row.amount_cents,
-        phone_number=row.phone_number,
-        told=[{"way": WayIn.REVIEW, "at": iso_milliseconds(now)}],
-        beside=[],
-        created_at=now,
-        updated_at=now,
-    )
-    use(movement, UseKind.PAYMENT, now, row.id)
-    for receipt in [lock_receipt(account_of(row), direction_of(row), each) for each in receipts_of(row)]:
-        if receipt.transaction_id is None and receipt.movement_id is None:
-            give_receipt(receipt, movement_id=movement.id)
 
 
 def _decide(row: Transaction, other: Transaction | None, way: WayIn, *, is_proven: bool = True) -> UseResult:

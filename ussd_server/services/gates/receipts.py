@@ -124,7 +124,7 @@ def lock_movement(unlocked: Movement) -> Movement:
     return lock_row(Movement, unlocked.id)
 
 
-def give_receipt(receipt: MovementReceipt, **owner: str) -> None:
+def give_receipt(receipt: MovementReceipt, **owner: str | None) -> None:
     """Set the payment or the movement of a locked receipt."""
     MovementReceipt.update(**owner).where(
         MovementReceipt.account == receipt.account,

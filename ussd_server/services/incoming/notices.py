@@ -36,7 +36,6 @@ from ussd_server.values import kampala_day, written_amount
 
 _DECIDED_AT_ONCE = 100
 _TWO_AMOUNTS = "the provider reported its receipt again with {}"
-_CAME = "it came, although operators had said that it never moved"
 
 
 class NoticeService:
@@ -159,9 +158,9 @@ class NoticeService:
 
 def _confirmed(payment: Transaction, amount_cents: int, now: datetime) -> str | None:
     """The id of a payment that has the money of a notice; None, and a review, where the notice has another amount."""
-    if payment.amount_cents == amount_cents and payment.released_at is None:
+    if payment.amount_cents == amount_cents:
         return str(payment.id)
-    reason = _CAME if payment.released_at is not None else _TWO_AMOUNTS.format(written_amount(amount_cents))
+    reason = _TWO_AMOUNTS.format(written_amount(amount_cents))
     if payment.review_reason != reason:
         open_review(payment, reason, now)
         payment.save()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
-from datetime import datetime
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row

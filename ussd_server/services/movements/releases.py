@@ -12,7 +12,9 @@ from ussd_server.models.statements import StatementDifference, is_in_stored_stat
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import lacking_cents
 from ussd_server.services.gates.given_back import RELEASED, is_to_us, outside_of, take_back
+from ussd_server.services.gates.held import hold
 from ussd_server.services.gates.messages import UseKind
+from ussd_server.services.gates.movements import make_own
 from ussd_server.services.gates.receipts import lock_movement
 from ussd_server.services.gates.uses import use
 from ussd_server.services.incoming import booking
@@ -84,10 +86,12 @@ class ReleaseService:
         with unit_of_work():
             row, differences = _unmoved(request.transaction_id)
             movement = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
-            if movement is not None:
-                use(movement, UseKind.RELEASE, now, row.id, decided_by, reason)
-                sign_last_use(self._vault, movement.id)
+            movement = movement or make_own(row, now, told=[], receipt=row.provider_transaction_id)
+            use(movement, UseKind.RELEASE, now, row.id, decided_by, reason)
+            sign_last_use(self._vault, movement.id)
             _take_back(row, now, f"It never moved: {reason}")
+            # Whatever tells of its receipts from now on finds the movement.
+            hold(movement, f"{RELEASED}{reason}", now)
             for each in differences:
                 if each.ended_at is None and each.movement_id is None:
                     self._differences.end(EndDifference(each.id, reason, request.by), context)

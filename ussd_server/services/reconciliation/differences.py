@@ -92,7 +92,7 @@ class DifferenceService:
                 self._end(row, request.reason, ", ".join(names), context)
             elif concluded.reason == REVIEW_TWICE:
                 hold_difference(row, self._clock.now())
-        return _views([row])[0]
+        return self.show(row.id, context)
 
     def require_conclusive(self, difference_id: str, context: RequestContext) -> DifferenceView:
         """A difference whose payment can be concluded now, both locked. Raises as `conclude`."""

@@ -90,9 +90,7 @@ def hold_difference(difference: StatementDifference, now: datetime) -> None:
     """
     places = DifferenceInStatement.select().where(DifferenceInStatement.difference_id == difference.id)
     at = places.order_by(DifferenceInStatement.id).first().at
-    line = LineThatMoved("", difference.id, _told_by(difference, at), difference.transaction_id)
-    difference.movement_id = _movement_of(line, now).id
-    difference.save()
+    hold_lines([LineThatMoved("", difference.id, _told_by(difference, at), difference.transaction_id)], now)
 
 
 def take_back(statement: ProviderStatement, now: datetime) -> None:
@@ -173,7 +171,7 @@ def _movement_of(line: LineThatMoved, now: datetime) -> Movement | None:
     """The movement of a line; None where its receipt is that of a payment of ours, which another line matches."""
     money, amount_cents = find_or_make(line.told, now), line.told.amount_cents
     named = None if line.differing_id is None else find_row(Transaction, line.differing_id)
-    if (payment := money.payment) is not None and (payment.amount_cents != amount_cents or payment.released_at):
+    if (payment := money.payment) is not None and payment.amount_cents != amount_cents:
         money, named = find_or_make(replace(line.told, receipt=""), now), payment
     elif (first := money.movement) is not None and first.amount_cents != amount_cents:
         # The statement shows what moved. The receipt stays with what was told of it first.

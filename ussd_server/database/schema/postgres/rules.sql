@@ -186,7 +186,7 @@ CREATE TRIGGER users_password_seen_by BEFORE UPDATE ON users
         NEW.password_seen_by IS DISTINCT FROM OLD.password_seen_by AND NEW.password_hash = OLD.password_hash)
     EXECUTE FUNCTION refuse_change();
 
--- A receipt keeps what has it, until two movements prove to be one.
+-- A receipt keeps what has it, until two movements prove to be one, or its payment gets a movement of its own.
 CREATE FUNCTION guard_movement() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'money that moved is never edited' USING ERRCODE = 'integrity_constraint_violation';
@@ -195,9 +195,21 @@ END $$;
 CREATE TRIGGER movement_receipts_lasting BEFORE UPDATE ON movement_receipts
     FOR EACH ROW WHEN ((NEW.account, NEW.direction, NEW.receipt, NEW.written)
             IS DISTINCT FROM (OLD.account, OLD.direction, OLD.receipt, OLD.written)
-        OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS DISTINCT FROM OLD.transaction_id)
         OR (OLD.movement_id IS NOT NULL AND NEW.movement_id IS NULL))
     EXECUTE FUNCTION guard_movement();
+
+CREATE FUNCTION guard_receipt() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM movement_uses
+        WHERE movement_id = NEW.movement_id AND transaction_id = OLD.transaction_id) THEN
+        RAISE EXCEPTION 'money that moved is never edited' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER movement_receipts_pass BEFORE UPDATE ON movement_receipts
+    FOR EACH ROW WHEN (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS DISTINCT FROM OLD.transaction_id)
+    EXECUTE FUNCTION guard_receipt();
 
 -- A transaction keeps what it was recorded with: who, what, for whom, and every name that it can be found by. A final
 -- state only moves as a provider's late success or a refund allows.

@@ -222,11 +222,12 @@ CREATE TRIGGER users_password_seen_by BEFORE UPDATE ON users
 WHEN NEW.password_seen_by IS NOT OLD.password_seen_by AND NEW.password_hash = OLD.password_hash
 BEGIN SELECT RAISE(ABORT, 'rows of users are never changed or removed'); END;
 
--- A receipt keeps what has it, until two movements prove to be one.
+-- A receipt keeps what has it, until two movements prove to be one, or its payment gets a movement of its own.
 CREATE TRIGGER movement_receipts_lasting BEFORE UPDATE ON movement_receipts
 WHEN (NEW.account, NEW.direction, NEW.receipt, NEW.written) IS NOT
         (OLD.account, OLD.direction, OLD.receipt, OLD.written)
-    OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NOT OLD.transaction_id)
+    OR (OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS NOT OLD.transaction_id AND NOT EXISTS (
+        SELECT 1 FROM movement_uses WHERE movement_id = NEW.movement_id AND transaction_id = OLD.transaction_id))
     OR (OLD.movement_id IS NOT NULL AND NEW.movement_id IS NULL)
 BEGIN SELECT RAISE(ABORT, 'money that moved is never edited'); END;
 
