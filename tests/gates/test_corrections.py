@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import KAMPALA
 
 pytestmark = pytest.mark.both_databases
 MOVED = 300_000
@@ -201,6 +203,23 @@ def test_reports_add_a_correction_with_its_sign(world: World, sold: Enquired) ->
     correct(world, taken_back(world, sold))
     report = world.services.daily_reports.get(GetDailyReport(), operator_context(world.client.id))
     assert [(row.count, row.amount_cents) for row in report.rows if row.type == "correction"] == [(1, -CENTS)]
+
+
+def test_what_was_lacking_counts_in_reports_once_however_it_is_filled(
+    services: Services, clock: MovableClock, world: World, sold: Enquired
+) -> None:
+    context = operator_context(world.client.id)
+    spent = main_of(world.client.id) // 100 - 1_000
+    services.transactions.create(request("disbursement", shillings=spent, reference="spent"), context)
+    work(services, clock, 2)
+    correct(world, taken_back(world, sold))
+    clock.advance(86_400)
+    deposit(services, world.client.at_console(), 3_000, "first")
+    services.corrections.fill(FillShortfall(world.client.id, "As agreed", BY, SECOND), operator())
+    last = clock.now().astimezone(KAMPALA).date()
+    rows = services.daily_reports.add_up(last - timedelta(days=1), last, context).rows
+    assert [(row.count, row.amount_cents) for row in rows if row.type == "correction"] == [(1, -CENTS)]
+    assert services.daily_reports.get(GetDailyReport(), operator()).rows[0].type == "deposit"
 
 
 def test_a_correction_needs_a_held_movement_a_reason_and_two_people(world: World, sold: Enquired) -> None:

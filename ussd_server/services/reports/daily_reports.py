@@ -19,6 +19,7 @@ from ussd_server.services.gates.given_back import IS_GIVEN_BACK
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, PeriodReport, PeriodRow, ReportRow
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionStatus
+from ussd_server.services.transactions.transactions import FILL
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, bounds_of_day, iso_milliseconds
@@ -141,7 +142,7 @@ def _report(client_id: str | None, day: date) -> DailyReport:
     begin, end = map(iso_milliseconds, bounds_of_day(day))
     mine = "= :client_id" if client_id is not None else "IN (SELECT id FROM clients)"
     query = _FINAL_ON.replace("{mine}", mine).replace("{is_given_back}", IS_GIVEN_BACK)
-    query = query.replace("{seconds}", dialect().seconds_between("created_at", "final_at"))
+    query = query.replace("{fill}", FILL).replace("{seconds}", dialect().seconds_between("created_at", "final_at"))
     parameters = {"begin": begin, "end": end} | ({"client_id": client_id} if client_id is not None else {})
     rows = {
         (kind, provider, status): ReportRow(
@@ -184,7 +185,7 @@ def _write(path: Path, parts: Iterable[bytes]) -> None:
 
 
 # The report shows states at the end of the day. A success after a failure, or a reversal after a success, that came
-# later does not count.
+# later does not count. What fills a shortfall moves no money of the client: the debit that it lacked counts already.
 _FINAL_ON = """
 WITH final AS (
     SELECT type, provider, CASE effect WHEN 'debit' THEN -amount_cents ELSE amount_cents END AS amount_cents,
@@ -195,6 +196,7 @@ WITH final AS (
                 AND change.status = 'reversed' AND change.created_at >= :end
         ) THEN 'succeeded' ELSE status END AS status
     FROM transactions AS paid WHERE client_id {mine} AND completed_at >= :begin AND completed_at < :end
+        AND NOT (type = 'correction' AND reference LIKE '{fill}%')
     UNION ALL
     SELECT type, provider, amount_cents, fee_cents, paid.created_at, change.created_at, 0, 'failed'
     FROM transactions AS paid JOIN transaction_events AS change
