@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gates.two_records import PAYER, RECEIPT, main_of
-from tests.gates.ways_in import CENTS, WAYS, Enquired, World
+from tests.gates.two_records import PAYER, RECEIPT, held, main_of
+from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, World
 from tests.services.reconciliation.statement_files import reconcile
 from tests.support.books import check_everything
 from tests.support.money import operator
@@ -17,9 +17,11 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.gates.receipts import lock_receipts
+from ussd_server.services.movements.messages import AssignMovement
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ListTransactions, Source
+from ussd_server.status import ServiceError
 
 
 @pytest.mark.parametrize("written", ["mt90001", "MT90001", "MT 90001", "MT\u200b90001", "ＭＴ９０００１", "MT–90-001"])
@@ -27,6 +29,22 @@ def test_a_receipt_is_the_same_however_it_is_written(world: World, written: str)
     first = world.notify("Mt90001", PAYER)
     assert world.notify(written, PAYER) == first
     assert main_of(world.client.id) == 2 * CENTS
+
+
+@pytest.mark.parametrize("is_told_again", [True, False])
+def test_money_under_the_receipt_of_a_success_is_not_booked_beside_it_however_it_is_written(
+    world: World, ours: Enquired, is_told_again: bool
+) -> None:
+    world.till.pay("thanks", SHILLINGS - 1, " mt-90 001", number=PAYER)
+    ours.succeeds("MT90-001")
+    ours.ask_now()
+    if is_told_again:
+        world.till.pay("SCH1042", SHILLINGS - 1, "mt 90001", number=PAYER)
+    (other,) = held(world)
+    assert [each.transaction_id for each in other.beside] == [ours.transaction_id]
+    assign = AssignMovement(other.movement_id, "SCH1042", BY, SECOND)
+    with pytest.raises(ServiceError, match=f"has this receipt: transaction {ours.transaction_id}"):
+        world.services.movement_uses.assign(assign, operator())
 
 
 def test_a_reference_of_the_bank_is_the_same_however_it_is_written(world: World) -> None:

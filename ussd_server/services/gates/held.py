@@ -24,8 +24,9 @@ def hold(movement: Movement, misfit: str | None, now: datetime, client_id: str |
 
     `misfit` is why nothing takes it; None for a code of the client `client_id`, which takes it if nothing holds it.
     """
-    movement.waits_for, movement.beside = None, []
-    movement.held_because = _why_held(movement, misfit, now, client_id)
+    named = named_by(movement)
+    movement.waits_for, movement.beside = None, [] if named is None else [{"transaction_id": named.id}]
+    movement.held_because = _why_held(movement, named, misfit, now, client_id)
     if movement.held_because is None:
         return False
     movement.updated_at = now
@@ -33,13 +34,15 @@ def hold(movement: Movement, misfit: str | None, now: datetime, client_id: str |
     return True
 
 
-def _why_held(movement: Movement, misfit: str | None, now: datetime, client_id: str | None) -> str | None:
+def _why_held(
+    movement: Movement, named: Transaction | None, misfit: str | None, now: datetime, client_id: str | None
+) -> str | None:
     """Why a movement is not booked; sets what it waits for and what it may be. None: its code takes it."""
     if movement.other_amount_cents is not None:
         return BOTH_AMOUNTS
     if (movement.held_because or "").startswith(RELEASED):
         return str(movement.held_because)
-    if (named := named_by(movement)) is not None and named.status in UNFINISHED:
+    if named is not None and named.status in UNFINISHED:
         movement.waits_for = named.id
         return f"Transaction {named.id} has its receipt, and is not final"
     if named is not None:

@@ -11,8 +11,9 @@ from ussd_server.models.clients import Client
 from ussd_server.models.movements import Movement, MovementReceipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.registry import PACKAGES
-from ussd_server.services.gates.receipts import direction_of, types_of
+from ussd_server.services.gates.receipts import direction_of, receipts_of, types_of
 from ussd_server.services.transactions.messages import UNFINISHED, Origin, TransactionStatus
+from ussd_server.values import comparable_receipt
 
 # Providers tell us of money at another moment than it moved, and we learn of a success later than it was.
 _NEAR = timedelta(hours=48)
@@ -84,23 +85,26 @@ def payers_payment_like(row: Transaction, now: datetime) -> Transaction | None:
 
 
 def named_by(movement: Movement) -> Transaction | None:
-    """Our payment that its provider named with a receipt of a movement which it does not use; None without."""
+    """Our payment that its provider named with a receipt of a movement which it does not use; None without.
+
+    One whose receipt is written otherwise is found where it stands beside the movement.
+    """
     if movement.receipt is None:
         return None
     receipts = MovementReceipt.select().where(MovementReceipt.movement_id == movement.id)
     written = {movement.receipt, *(form for each in receipts for form in (each.written, each.receipt))}
-    payment: Transaction | None = (
-        Transaction.select()
-        .where(
-            Transaction.provider_transaction_id.in_(written) | Transaction.provider_receipt.in_(written),
-            Transaction.provider == movement.account,
-            Transaction.type.in_(types_of(movement.direction)),
-            Transaction.origin != Origin.PAYER,
-        )
-        .order_by(Transaction.id)
-        .first()
+    beside = [each["transaction_id"] for each in movement.beside if each.get("transaction_id")]
+    rows = Transaction.select().where(
+        Transaction.provider_transaction_id.in_(written)
+        | Transaction.provider_receipt.in_(written)
+        | Transaction.id.in_(beside),
+        Transaction.provider == movement.account,
+        Transaction.type.in_(types_of(movement.direction)),
+        Transaction.origin != Origin.PAYER,
     )
-    return payment
+    forms = set(map(comparable_receipt, written))
+    named = (row for row in rows.order_by(Transaction.id) if forms & set(map(comparable_receipt, receipts_of(row))))
+    return next(named, None)
 
 
 def _is_or_lacks(column: Any, number: str | None) -> Any:

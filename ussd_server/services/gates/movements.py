@@ -185,7 +185,7 @@ def _use_all(row: Transaction, receipts: Sequence[MovementReceipt], way: WayIn, 
     for other in movements:
         if other not in alike:
             other.held_because = f"Transaction {row.id} has its receipt, and another amount"
-            other.waits_for = None
+            other.waits_for, other.beside = None, [{"transaction_id": row.id}]
             other.save()
     own = alike[0] if alike else None
     for other in alike[1:]:

@@ -14,6 +14,7 @@ from ussd_server.models.movements import Movement, counts
 from ussd_server.models.statements import ClosedDay, ProviderStatement, StatementDay, StatementState
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.given_back import is_given_back
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.reconciliation.days.bridge import (
     SETTLES_WITHIN,
@@ -209,7 +210,8 @@ def _undecided(bridge: DayBridge) -> int:
         for each in row.beside
         if each.get("transaction_id")
     }
-    return int(Transaction.select().where(Transaction.id.in_(beside), Transaction.status.in_(SUCCESSFUL)).count())
+    count = Transaction.status.in_(SUCCESSFUL) & ~is_given_back()
+    return int(Transaction.select().where(Transaction.id.in_(beside), count).count())
 
 
 def _has_payments(request: CloseDay, now: datetime) -> bool:
