@@ -195,6 +195,34 @@ def test_what_two_statements_told_as_one_is_taken_back_with_the_last_of_them(wor
     assert [each.movement_id for each in held(world)] == [of_second.movement_id], "its line tells of it again"
 
 
+@pytest.mark.parametrize("is_payers", [True, False])
+def test_a_line_without_an_id_names_the_payment_of_which_it_may_be_the_money(
+    world: World, ours: Enquired, is_payers: bool
+) -> None:
+    number = "+256772000005" if is_payers else PAYER
+    ours.report()
+    paid = str(world.notify("R1", number).transaction_id) if is_payers else ours.transaction_id
+    before = main_of(world.client.id)
+    statement_id = imported(world, Enquired(world, "", number, "").line("", ""))
+    (moved,) = held(world)
+    assert [each.transaction_id for each in moved.beside] == [paid]
+    assert moved.held_because == (
+        f"It may be the money of transaction {paid}" if is_payers else f"It may be what transaction {paid} asked for"
+    )
+    world.services.movement_uses.take_as_same(SameMovement(moved.movement_id, BY, SECOND), operator())
+    assert (held(world), main_of(world.client.id)) == ((), before)
+    undo(world, statement_id)
+    assert held(world) == ()
+
+
+def test_a_line_without_an_id_of_another_number_or_day_names_no_payment(world: World, unknown: Enquired) -> None:
+    world.notify("R2", PAYER)
+    world.clock.advance(4 * 86_400)
+    world.notify("R1", "+256772999999")
+    imported(world, unknown.line("", ""))
+    assert [each.beside for each in held(world)] == [()]
+
+
 def test_a_line_without_an_id_is_held_once_wherever_files_have_it(world: World, unknown: Enquired) -> None:
     line = unknown.line("", "")
     imported(world, unknown.line("L1", ""), line)

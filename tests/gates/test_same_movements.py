@@ -61,6 +61,20 @@ def test_money_that_came_in_is_not_that_of_a_payment_that_left(world: World) -> 
         say_same(world, made.transaction_id)
 
 
+@pytest.mark.parametrize("has_code", [True, False])
+def test_what_the_payer_typed_stays_with_the_money_whichever_movement_goes(world: World, has_code: bool) -> None:
+    world.till.pay("thanks a lot", SHILLINGS, "N1", number=PAYER, name="JANE")
+    line = Enquired(world, "", "+256772000001", "").line("L1", "")
+    reconcile(world.services, [line])
+    of_line, of_till = held(world)
+    goes, stays = (of_till, of_line) if has_code else (of_line, of_till)
+    same = SameMovement(goes.movement_id, BY, SECOND, stays.movement_id)
+    world.services.movement_uses.take_as_same(same, operator())
+    (left,) = held(world)
+    assert (left.code, left.name, set(left.receipts)) == ("thanks a lot", "JANE", {"N1", "L1"})
+    assert left.phone_number == stays.phone_number
+
+
 def test_a_payers_payment_that_a_line_without_an_id_told_gets_the_receipt_of_its_notice(world: World) -> None:
     reconcile(world.services, [Enquired(world, "", PAYER, "").line("", "")])
     assign = AssignMovement(held(world)[0].movement_id, "SCH1042", BY, SECOND)

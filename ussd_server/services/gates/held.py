@@ -11,7 +11,7 @@ from ussd_server.services.gates.given_back import RELEASED
 from ussd_server.services.gates.likeness import named_by, payments_like
 from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.gates.uses import is_told_by
-from ussd_server.services.transactions.messages import UNFINISHED, TransactionStatus
+from ussd_server.services.transactions.messages import UNFINISHED, Origin, TransactionStatus
 from ussd_server.values import kampala_day
 
 BOTH_AMOUNTS = "It was told with two amounts"
@@ -61,7 +61,10 @@ def _why_held(
         movement.beside = [{"transaction_id": each.id} for each in payments]
         unfinished = [each for each in payments if each.status in UNFINISHED]
         movement.waits_for = unfinished[0].id if unfinished else None
-        return f"It may be what transaction {payments[0].id} asked for"
+        first = payments[0]
+        if first.origin == Origin.PAYER:
+            return f"It may be the money of transaction {first.id}"
+        return f"It may be what transaction {first.id} asked for"
     return misfit
 
 

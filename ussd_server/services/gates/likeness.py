@@ -26,7 +26,8 @@ def payments_like(movement: Movement) -> list[Transaction]:
 
     An unfinished one has its number and amount. One that succeeded without a receipt has its amount and no other
     number, and it may have moved from 48 hours before it was sent until 48 hours after its success was known. Where a
-    payment has two receipts, one that succeeded with a single one is such a payment, too, of the same number.
+    payment has two receipts, one that succeeded with a single one is such a payment, too, of the same number. A
+    movement without a receipt may also be that of a payment which has one, and of a payer's.
     """
     told_at = movement.at
     types = types_of(movement.direction)
@@ -37,12 +38,14 @@ def payments_like(movement: Movement) -> list[Transaction]:
         sent_at = fn.COALESCE(Transaction.asked_at, Transaction.created_at)
         has_succeeded &= (sent_at <= told_at + _NEAR) & (Transaction.completed_at >= told_at - _NEAR)
     used = Movement.select(Movement.transaction_id).where(Movement.transaction_id == Transaction.id)
-    has_succeeded &= ~fn.EXISTS(used)
+    is_its_own = has_succeeded & ~fn.EXISTS(used)
     by_number: list[Transaction] = []
     if movement.phone_number is not None:
         may_be = Transaction.status.in_(UNFINISHED)
-        if movement.account in WITH_TWO_RECEIPTS:
-            may_be |= has_succeeded & Transaction.provider_receipt.is_null()
+        if movement.receipt is None:
+            may_be |= has_succeeded
+        elif movement.account in WITH_TWO_RECEIPTS:
+            may_be |= is_its_own & Transaction.provider_receipt.is_null()
         rows = Transaction.select().where(
             # By client, because the index of phone numbers begins with it.
             Transaction.client_id.in_(Client.select(Client.id)),
@@ -53,7 +56,7 @@ def payments_like(movement: Movement) -> list[Transaction]:
         by_number = list(rows.order_by(Transaction.id).limit(_MOST_BESIDE))
     without_receipt = Transaction.select().where(
         same,
-        has_succeeded,
+        is_its_own,
         Transaction.provider_transaction_id.is_null(),
         _is_or_lacks(Transaction.phone_number, movement.phone_number),
         Transaction.id.not_in([row.id for row in by_number]),

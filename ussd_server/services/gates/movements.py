@@ -312,9 +312,11 @@ def take_movement(
 ) -> bool:
     """Give a receipt, and the held movement that has it, to a locked payment that succeeded without one.
 
-    Returns whether it was given: not to a payment that counts nowhere, nor other money to any.
+    A movement without a receipt, for which `written` is empty, may also be that of a payment that has one. Returns
+    whether it was given: not to a payment that counts nowhere, nor other money to any.
     """
-    if row.provider_transaction_id is not None or row.status not in SUCCESSFUL or row.type not in DIRECTIONS:
+    has_receipt = row.provider_transaction_id is not None
+    if (has_receipt and written) or row.status not in SUCCESSFUL or row.type not in DIRECTIONS:
         return False
     moved = account_of(row), direction_of(row), row.amount_cents
     if row.released_at is not None or (
@@ -322,7 +324,11 @@ def take_movement(
     ):
         return False
     own = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
-    row.change(provider_transaction_id=written, updated_at=now)
+    if own is None and has_receipt:
+        told = [{"way": WayIn.ENQUIRY, "at": iso_milliseconds(row.completed_at)}]
+        own = make_own(row, now, told=told, receipt=row.provider_transaction_id)
+    elif written:
+        row.change(provider_transaction_id=written, updated_at=now)
     if movement is None:
         give_receipt(lock_receipt(account_of(row), direction_of(row), written), transaction_id=row.id)
     elif own is not None and own.id != movement.id:

@@ -10,6 +10,8 @@ from ussd_server.models.movements import Movement, MovementReceipt, MovementUse
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.values import iso_milliseconds, new_id
 
+_OF_PAYER = ("at", "code", "phone_number", "name")
+
 
 def is_told_by(movement: Movement, way: WayIn) -> bool:
     return any(each["way"] == way for each in movement.told)
@@ -66,6 +68,12 @@ def note_use(movement: Movement, kind: UseKind, transaction_id: str | None) -> N
 
 
 def merge(other: Movement, first: Movement, now: datetime) -> None:
-    """Let a held movement be the same money as the first one: its receipts go there, and it counts nowhere."""
+    """Let a held movement be the same money as the first one: its receipts go there, and it counts nowhere.
+
+    What was told of it alone is kept with the first one, too.
+    """
     MovementReceipt.update(movement_id=first.id).where(MovementReceipt.movement_id == other.id).execute()
+    if other.told:
+        news = {name: getattr(other, name) for name in _OF_PAYER if getattr(first, name) is None}
+        first.change(updated_at=now, **news)
     other.change(same_as=first.id, waits_for=None, beside=[], updated_at=now)

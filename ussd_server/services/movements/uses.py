@@ -65,10 +65,11 @@ class MovementUseService:
         return view_of_movement(movement), view_of_row(PaymentCodeView, code_row), code_row.client_id
 
     def take_as_same(self, request: SameMovement, context: RequestContext) -> MovementView:
-        """Let a held movement be money that is known: another movement, or a payment of ours that has no receipt.
+        """Let a held movement be money that is known: another movement, or a payment that has no receipt.
 
-        NOT_FOUND. INVALID_REQUEST for a movement that is not held, for other money of another amount or direction, for
-        a payment that has a receipt or did not succeed, and unless two different people are named.
+        A movement without a receipt may also be a payment that has one. NOT_FOUND. INVALID_REQUEST for a movement that
+        is not held, for other money of another amount or direction, where both have a receipt, for a payment that did
+        not succeed, and unless two different people are named.
         """
         context.require_operator()
         decided_by, now = ", ".join(require_two_names(request.by, request.second)), self._clock.now()
@@ -93,8 +94,8 @@ class MovementUseService:
                 if movement.same_as is None:
                     sign_last_use(self._vault, movement.id)
                 decide_again(payment.id)
-                reason = f"Receipt {receipt} is that of the payment"
-                action = "transaction.receipt_given"
+                reason = f"Receipt {receipt} is that of the payment" if receipt else "It is the money of the payment"
+                action = "transaction.receipt_given" if receipt else "movement.same"
                 booking.write_movement_event(action, movement, context, reason, payment.client_id, decided_by)
         return view_of_movement(movement)
 

@@ -196,7 +196,7 @@ WITH final AS (
                 AND change.status = 'reversed' AND change.created_at >= :end
         ) THEN 'succeeded' ELSE status END AS status
     FROM transactions AS paid WHERE client_id {mine} AND completed_at >= :begin AND completed_at < :end
-        AND NOT (type = 'correction' AND reference LIKE '{fill}%')
+        AND NOT (type = 'correction' AND substr(reference, 1, length('{fill}')) = '{fill}')
     UNION ALL
     SELECT type, provider, amount_cents, fee_cents, paid.created_at, change.created_at, 0, 'failed'
     FROM transactions AS paid JOIN transaction_events AS change
