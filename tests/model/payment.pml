@@ -52,7 +52,7 @@ inline assign(to, from) {
 }
 
 /* transactions/create.py, TransactionCreator.create: a repeat finds the row of its name.
-   transactions/create.py, ProviderReferences.of_reference: the name at the provider is derived. */
+   transactions/provider_references.py, ProviderReferences.of_reference: the name at the provider is derived. */
 proctype Client() {
     do
     :: atomic {

@@ -85,15 +85,17 @@ class CurrentRequest:
 def begin_request() -> CurrentRequest:
     """Make the call of the current request, and put its request id on every log line from now on."""
     # The call holds the request itself, because each use of Flask's proxy costs a microsecond.
-    given: Request = request._get_current_object()  # type: ignore[attr-defined]
+    own_request: Request = request._get_current_object()  # type: ignore[attr-defined]
     # werkzeug's view of the headers takes ten times as long, and longer for one that is missing.
-    environ = given.environ
+    environ = own_request.environ
     request_id = request_id_from(environ.get("HTTP_X_REQUEST_ID"))
     now_about(request_id=request_id, traceparent=environ.get("HTTP_TRACEPARENT"))
-    current = g.current_request = CurrentRequest(given, services(), request_id, is_management(environ["PATH_INFO"]))
+    current = g.current_request = CurrentRequest(
+        own_request, services(), request_id, is_management(environ["PATH_INFO"])
+    )
     # Probes and measurements come all the time and belong to nothing.
-    if spans.tracer is not None and given.blueprint != "ops":
-        current.span = spans.begin_call(given.endpoint or "unknown")
+    if spans.tracer is not None and own_request.blueprint != "ops":
+        current.span = spans.begin_call(own_request.endpoint or "unknown")
     return current
 
 

@@ -158,10 +158,10 @@ class PostgresPool(LendingPool, PooledPostgresqlDatabase):  # type: ignore[misc]
                 raise OperationalError("the server's disk is read-only") from error
             raise
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, **named: Any) -> None:
         self._is_making = False
         # Peewee locks the connection state here, but each thread has its own.
-        super().__init__(*given, thread_safe=False, **named)
+        super().__init__(*arguments, thread_safe=False, **named)
         self._state = _ConnectionLocal()
 
     def _connect(self) -> Any:

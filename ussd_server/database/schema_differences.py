@@ -88,14 +88,14 @@ def _migrate(fresh: Any) -> None:
 
 def _compared(expected: _Schema, live: _Schema) -> Iterator[Difference]:
     for (table, _), items in expected.items():
-        parts = {part: found for (of, part), found in live.items() if of == table}
+        parts = {part: part_items for (of, part), part_items in live.items() if of == table}
         if not parts:
             yield Difference(table, "is missing")
             continue
         # The rows of a partitioned table lie in its partitions, so each partition needs the constraints too.
         whole = parts.pop(table, frozenset()) if len(parts) > 1 else frozenset()
         for item in items:
-            if any(item not in found for found in parts.values()):
+            if any(item not in part_items for part_items in parts.values()):
                 yield Difference(table, f"has lost or changed {_named(item)}")
         names = {(item.kind, item.name) for item in items}
         for item in whole.union(*parts.values()):

@@ -104,15 +104,17 @@ class _Cursor(sqlite3.Cursor):
 
     _rows: Iterator[Any] = iter(())
 
-    def execute(self, sql: str, *given: Any) -> _Cursor:
+    def execute(self, sql: str, *arguments: Any) -> _Cursor:
         # Reads have threads of their own: four long ones would hold up every write.
         is_read = _is_read(sql) and not self.connection.in_transaction
-        self._rows = iter(in_native_thread(self._run, sql, *given, pool="SQLite reads" if is_read else "SQLite writes"))
+        self._rows = iter(
+            in_native_thread(self._run, sql, *arguments, pool="SQLite reads" if is_read else "SQLite writes")
+        )
         return self
 
-    def _run(self, *given: Any) -> list[Any]:
+    def _run(self, *arguments: Any) -> list[Any]:
         try:
-            super().execute(*given)
+            super().execute(*arguments)
             return super().fetchall()
         except sqlite3.Error:
             self.close()
@@ -138,9 +140,9 @@ class SqlitePool(LendingPool, PooledSqliteDatabase):  # type: ignore[misc]
     commit that they wait for.
     """
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, **named: Any) -> None:
         self._writing = Lock()
-        super().__init__(*given, **named)
+        super().__init__(*arguments, **named)
 
     def cursor(self, named_cursor: None = None) -> _Cursor:
         return self.connection().cursor(_Cursor)  # type: ignore[no-any-return]
@@ -152,12 +154,12 @@ class SqlitePool(LendingPool, PooledSqliteDatabase):  # type: ignore[misc]
             return super().execute_sql(sql, params)
 
     @contextmanager
-    def atomic(self, *given: Any, **named: Any) -> Iterator[Any]:
+    def atomic(self, *arguments: Any, **named: Any) -> Iterator[Any]:
         if self.in_transaction():
-            with super().atomic(*given, **named) as savepoint:
+            with super().atomic(*arguments, **named) as savepoint:
                 yield savepoint
             return
-        with self._one_writer(), super().atomic(*given, **named) as transaction:
+        with self._one_writer(), super().atomic(*arguments, **named) as transaction:
             yield transaction
 
     @contextmanager
@@ -257,7 +259,7 @@ class Sqlite(Dialect):
             yield
 
     def line_of_schema(self, line: str) -> str:
-        return _ENDS_OF_TABLES.get(line.strip()) or _TYPE.sub(lambda found: _TYPES[found[0]], line)
+        return _ENDS_OF_TABLES.get(line.strip()) or _TYPE.sub(lambda match: _TYPES[match[0]], line)
 
     def without_parameters(self, statement: str) -> str:
         return statement

@@ -200,13 +200,13 @@ class CompiledQuery:
 
     def tuples(self, **values: Any) -> list[Any]:
         """Run a SELECT; return tuples of the database's own values, without conversion."""
-        _, found = self._ask(values)
-        return list(found.fetchall())
+        _, cursor = self._ask(values)
+        return list(cursor.fetchall())
 
     def run(self, **values: Any) -> int:
         """Run an INSERT or UPDATE; return the number of rows it changed."""
-        _, done = self._ask(values)
-        return int(database.rows_affected(done))
+        _, cursor = self._ask(values)
+        return int(database.rows_affected(cursor))
 
     def _ask(self, values: dict[str, Any]) -> tuple[_Written, Any]:
         written = self._words()
@@ -247,12 +247,12 @@ def _filled(written: _Written, values: dict[str, Any]) -> list[Any]:
     return [each if name is None else each(values[name]) for name, each in written.parameters]
 
 
-def _rows(model: Any, written: _Written, found: Any) -> list[Any]:
+def _rows(model: Any, written: _Written, cursor: Any) -> list[Any]:
     if not written.columns:
         fields = model._meta.fields
-        names = [column[0] for column in found.description]
+        names = [column[0] for column in cursor.description]
         written.columns = [_Column(name, fields[name].python_value if name in fields else None) for name in names]
-    return [_row(model, written.columns, values) for values in found.fetchall()]
+    return [_row(model, written.columns, values) for values in cursor.fetchall()]
 
 
 def _row(model: Any, columns: list[_Column], values: Sequence[Any]) -> Any:

@@ -44,12 +44,12 @@ class LendingPool(PooledDatabase):  # type: ignore[misc]
                 self.close()
 
     @contextmanager
-    def atomic(self, *given: Any, **named: Any) -> Iterator[Any]:
+    def atomic(self, *arguments: Any, **named: Any) -> Iterator[Any]:
         is_borrowed = self.is_closed()
         if is_borrowed:
             self.connect()
         try:
-            with super().atomic(*given, **named) as transaction:
+            with super().atomic(*arguments, **named) as transaction:
                 yield transaction
         finally:
             if is_borrowed:
@@ -59,8 +59,8 @@ class LendingPool(PooledDatabase):  # type: ignore[misc]
 class _Database(DatabaseProxy):
     """The open database. `atomic` is overridden, because that of Peewee's proxy ignores the open database's."""
 
-    def atomic(self, *given: Any, **named: Any) -> Any:
-        return self.obj.atomic(*given, **named)
+    def atomic(self, *arguments: Any, **named: Any) -> Any:
+        return self.obj.atomic(*arguments, **named)
 
 
 database = _Database()
@@ -134,9 +134,9 @@ def database_now() -> datetime:
     return dialect().now()
 
 
-def run_query(query: str, **given: Any) -> Any:
+def run_query(query: str, **values: Any) -> Any:
     """Run a query that names its parameters as `:name`; return its cursor."""
-    return database.execute_sql(dialect().named(query), given)
+    return database.execute_sql(dialect().named(query), values)
 
 
 def for_update(rows: Any) -> Any:

@@ -33,7 +33,7 @@ from ussd_server.redis.pipeline import Circuit, RedisAwayError
 
 log = Logger(__name__)
 
-_MOST_KNOWN = 20_000
+_MOST_READINGS = 20_000
 
 
 class LocalWindows:
@@ -52,7 +52,7 @@ class LocalWindows:
         self._most_entries = most_entries
         self._clock = clock
         self._processes = processes
-        self._known: dict[str, tuple[int, Reading]] = {}
+        self._readings: dict[str, tuple[int, Reading]] = {}
         self._entries = 0
         self._logs: OrderedDict[str, list[int]] = OrderedDict()
         self._lock = threading.Lock()
@@ -62,9 +62,9 @@ class LocalWindows:
         if self._logs:
             # Redis is back, and knows more.
             self.clear(name)
-        self._known[name] = (self._clock() // 1000, reading)
-        if len(self._known) > _MOST_KNOWN:
-            self._known.pop(next(iter(self._known)), None)
+        self._readings[name] = (self._clock() // 1000, reading)
+        if len(self._readings) > _MOST_READINGS:
+            self._readings.pop(next(iter(self._readings)), None)
 
     def acquire(self, name: str, windows: Windows, consume: bool = True) -> Reading:
         """As `SlidingWindowStorage.acquire`."""
@@ -90,13 +90,13 @@ class LocalWindows:
             return reading
 
     def clear(self, name: str) -> None:
-        self._known.pop(name, None)
+        self._readings.pop(name, None)
         with self._lock:
             self._entries -= len(self._logs.pop(name, []))
 
     def _known_times(self, name: str, windows: Windows) -> list[int]:
         """Accept times that leave this process its share of what Redis said was left, spread over each window."""
-        at, reading = self._known.pop(name, (0, ()))
+        at, reading = self._readings.pop(name, (0, ()))
         times: list[int] = []
         states = [
             (limit, length, *reading[3 + 2 * index : 5 + 2 * index]) for index, (limit, length) in enumerate(windows)

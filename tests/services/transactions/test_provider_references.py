@@ -13,8 +13,8 @@ from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.models.operations import kept_check_value
 from ussd_server.security.key_ring import Keyring
-from ussd_server.services.transactions.create import ProviderReferences
 from ussd_server.services.transactions.messages import TransactionType
+from ussd_server.services.transactions.provider_references import ProviderReferences
 from ussd_server.status import Code, ServiceError
 
 CLIENT, OTHER = "01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000002"

@@ -7,7 +7,7 @@ import hmac
 
 import pytest
 
-from ussd_server.services.ussd.sessions import AnsweredTexts
+from ussd_server.services.ussd.answered import AnsweredTexts
 from ussd_server.services.ussd.steps import (
     Arrival,
     Entry,

@@ -26,8 +26,9 @@ from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.processing.provider_answers import AnsweredCall, apply_to_row
 from ussd_server.services.reconciliation import closed_days
 from ussd_server.services.reconciliation.days.coverage import Coverage
-from ussd_server.services.transactions.create import ProviderReferences, TransactionCreator
+from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.history import batch_of
+from ussd_server.services.transactions.provider_references import ProviderReferences
 from ussd_server.services.webhooks import deliveries, relay
 
 Plant = Callable[[], Any]

@@ -198,5 +198,5 @@ def payment_codes() -> None:
 def prefix(client: str, letters: str) -> None:
     """Give CLIENT (name or id) the 2 to 6 LETTERS with which its payment codes begin; none begins another's."""
     request = SetPrefix(client_named(client).client_id, letters)
-    given = services().payment_codes.set_prefix(request, operator_context())
-    show(given, f"The payment codes of {given.client} begin with {given.prefix}.")
+    view = services().payment_codes.set_prefix(request, operator_context())
+    show(view, f"The payment codes of {view.client} begin with {view.prefix}.")

@@ -47,9 +47,9 @@ def try_(
     (`python -m simulators.replay REPORT`). The exit status is 1 where a step came out otherwise than expected, and 2
     where nothing was tried.
     """
-    shown = written_amount(amount)
+    written = written_amount(amount)
     if not is_agreed:
-        typed = click.prompt(f"Real money moves: {shown} three times. Type the amount to go on", err=True)
+        typed = click.prompt(f"Real money moves: {written} three times. Type the amount to go on", err=True)
         if typed.replace(",", "").strip() != f"{amount // 100}":
             raise NothingTriedError("Another amount was typed; nothing was tried.")
     request = TryProvider(name, phone, amount, wrong_number)

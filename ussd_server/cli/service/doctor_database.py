@@ -26,7 +26,7 @@ from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.services.providers.messages import written_places
 from ussd_server.services.providers.places import waiting_elsewhere
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.create import WRONG_REFERENCE_KEY
+from ussd_server.services.transactions.provider_references import WRONG_REFERENCE_KEY
 from ussd_server.services.ussd.smpp_links import SILENT
 from ussd_server.settings import Settings, has_data
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from ussd_server.menus.document import bounds
 from ussd_server.menus.document.expressions import Name
 from ussd_server.menus.document.fields import NAME, DocumentFields, DocumentReading
-from ussd_server.menus.document.findings import Finding, Spelling
+from ussd_server.menus.document.findings import Finding, Spelling, node_path
 from ussd_server.menus.document.kinds import (
     BOOLEAN,
     KEY,
@@ -30,7 +30,7 @@ from ussd_server.menus.document.kinds import (
     string,
     whole,
 )
-from ussd_server.menus.document.nodes import EndNode, Node, read_node
+from ussd_server.menus.document.nodes import NODES, EndNode, Node
 from ussd_server.menus.document.variables import (
     MAX_DIGITS,
     MAX_ITEMS,
@@ -261,7 +261,7 @@ def _nodes(fields: DocumentFields, name: str) -> dict[str, Node]:
     if not raw_nodes:
         fields.refuse(f"`{name}` has to have at least one node", at=name)
     reading = fields.reading
-    nodes = {node: read_node(node, raw, reading) for node, raw in raw_nodes.items()}
+    nodes = {node: _node(node, raw, reading) for node, raw in raw_nodes.items()}
     reading.unread.update(node for node, read in nodes.items() if read is None)
     whole = {node: read for node, read in nodes.items() if read is not None}
     return {**whole, **{node: EndNode(name=node, text=text) for node, text in reading.last_screens.items()}}
@@ -353,3 +353,19 @@ def read(raw: Any, work: bounds.WorkBudget | None = None) -> tuple[Document, tup
     refused = {problem.path for problem in reading.problems}
     complaints = tuple(complaint for complaint in reading.complaints if complaint.path not in refused)
     return replace(document, unread=frozenset(reading.unread), complaints=complaints), tuple(reading.problems)
+
+
+def _node(name: str, raw: Any, reading: DocumentReading) -> Node | None:
+    """Read a node; None when a part of it cannot be read: the problems are in `reading`."""
+    before = len(reading.problems)
+    fields = DocumentFields(raw, reading, node_path(name), name)
+    if not NAME.fullmatch(name):
+        fields.refuse("a node's name begins with a letter and has at most 40 letters, digits, - and _")
+    if len(reading.problems) > before:
+        return None
+    kind: type[Any] | None = NODES.get(fields.string("type", choices=tuple(NODES)))
+    if kind is None:
+        fields.refuse_misspelt("type")
+        return None
+    node: Node = read_object(kind, fields, name=name)
+    return node if len(reading.problems) == before else None

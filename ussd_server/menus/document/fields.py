@@ -58,11 +58,11 @@ class DocumentFields:
 
     def refuse(self, message: str, rule: str = "document", at: str = "", suggestion: str | None = None) -> None:
         """Add a problem with the field `at` of this object, or with the object itself."""
-        self.reading.problems.append(self._found(rule, message, self._path_to(at), suggestion))
+        self.reading.problems.append(self._finding(rule, message, self._path_to(at), suggestion))
 
     def complain(self, message: str, at: str, rule: str = "text") -> None:
         """Add a problem that blocks publishing, although the document can be used."""
-        self.reading.complaints.append(self._found(rule, message, self._path_to(at)))
+        self.reading.complaints.append(self._finding(rule, message, self._path_to(at)))
 
     def within(self, raw: Any, place: str) -> DocumentFields:
         """Return the fields of an object inside this one."""
@@ -92,10 +92,10 @@ class DocumentFields:
         if suggestion is not None and suggestion not in self._raw:
             missing = self._path_to(suggestion)
             self.reading.problems[:] = [each for each in self.reading.problems if each.path != missing]
-        problem = replace(self._found("document", message, path, suggestion), is_at_name=True)
+        problem = replace(self._finding("document", message, path, suggestion), is_at_name=True)
         self.reading.problems.append(problem)
 
-    def _found(self, rule: str, message: str, path: tuple[str, ...], suggestion: str | None = None) -> Finding:
+    def _finding(self, rule: str, message: str, path: tuple[str, ...], suggestion: str | None = None) -> Finding:
         # Cut names: authors choose them, they may be long, and every message about a part below repeats them.
         node = None if self.node is None else shorten(self.node)
         return Finding("error", rule, shorten(message), node, suggestion=suggestion, path=path)

@@ -122,19 +122,19 @@ class Spelling:
     def __init__(self, spend: Callable[[int], object] = lambda _: None) -> None:
         """`spend` counts the work of the comparisons."""
         self._spend = spend
-        self._known: dict[tuple[str, int], str | None] = {}
+        self._suggestions: dict[tuple[str, int], str | None] = {}
 
     def nearest(self, word: str, names: Iterable[str]) -> str | None:
         """Return the name nearest to `word`, or None when no name is similar."""
         candidates = tuple(dict.fromkeys(names))
         key = (word, hash(candidates))
-        if key not in self._known:
-            if len(self._known) >= MOST_SUGGESTIONS or len(word) > 64:
+        if key not in self._suggestions:
+            if len(self._suggestions) >= MOST_SUGGESTIONS or len(word) > 64:
                 return None
             alike = [name for name in candidates if abs(len(name) - len(word)) <= 1 + len(word) // 2]
             self._spend(len(candidates) // 4 + 4 * len(alike))
-            self._known[key] = next(iter(_close(word, alike)), None)
-        return self._known[key]
+            self._suggestions[key] = next(iter(_close(word, alike)), None)
+        return self._suggestions[key]
 
 
 def _close(word: str, names: list[str]) -> list[str]:

@@ -7,8 +7,7 @@ from typing import Annotated, Any, NamedTuple, TypeGuard
 
 from ussd_server.menus.document import kinds
 from ussd_server.menus.document.expressions import Assignments, Expression
-from ussd_server.menus.document.fields import NAME, DocumentFields, DocumentReading
-from ussd_server.menus.document.findings import node_path
+from ussd_server.menus.document.fields import DocumentFields
 from ussd_server.menus.document.rules import MAX_RULES, Rule, read_rule
 from ussd_server.menus.document.templates import LocalizedText, Template
 from ussd_server.menus.phrases import LANGUAGE_NAMES
@@ -398,19 +397,3 @@ def has_screen(node: Node) -> TypeGuard[ScreenNode]:
 def kind_of(node: Node) -> str:
     """Return the type of a node, as in a document."""
     return next(name for name, kind in NODES.items() if kind is type(node))
-
-
-def read_node(name: str, raw: Any, reading: DocumentReading) -> Node | None:
-    """Read a node; None when a part of it cannot be read: the problems are in `reading`."""
-    before = len(reading.problems)
-    fields = DocumentFields(raw, reading, node_path(name), name)
-    if not NAME.fullmatch(name):
-        fields.refuse("a node's name begins with a letter and has at most 40 letters, digits, - and _")
-    if len(reading.problems) > before:
-        return None
-    kind: type[Any] | None = NODES.get(fields.string("type", choices=tuple(NODES)))
-    if kind is None:
-        fields.refuse_misspelt("type")
-        return None
-    node: Node = kinds.read_object(kind, fields, name=name)
-    return node if len(reading.problems) == before else None

@@ -69,7 +69,7 @@ class LoginService:
             if factor is None:
                 if not may_add_factor and lacks_required_factor(user):
                     raise _code_needed()
-            elif not self._factors.check(factor, _given(request.code), guesses, self._clock.now()):
+            elif not self._factors.check(factor, _required(request.code), guesses, self._clock.now()):
                 return None
             return self._open(user, request.code, life_seconds, context)
 
@@ -162,7 +162,7 @@ class LoginService:
             if still_the_same(user) is None or not is_client_active(user.client_id):
                 return None
             factor = UserFactor.get_or_none(UserFactor.id == user.id)
-            if factor is not None and not self._factors.accept(factor, _given(code), now):
+            if factor is not None and not self._factors.accept(factor, _required(code), now):
                 return None
             login = Login.create(
                 id=new_id(now),
@@ -228,7 +228,7 @@ def _caller(context: RequestContext) -> str:
     return context.caller.user_id
 
 
-def _given(code: str | None) -> str:
+def _required(code: str | None) -> str:
     """Return the code. Raises INVALID_CREDENTIALS when it is missing."""
     if not code:
         raise _code_needed()

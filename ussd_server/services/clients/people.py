@@ -62,7 +62,7 @@ class PeopleService:
     def show(self, user_id: str, context: RequestContext) -> PersonView:
         """One person with their open logins. NOT_FOUND for a person of another client."""
         context.require("team:read", _REFUSAL)
-        row = _found(user_id, context.client_id)
+        row = _person(user_id, context.client_id)
         others = ids_of_same_person(row.client_id, [row.id]) - {row.id}
         emails = User.select(User.email).where(User.id.in_(others)).order_by(User.email)
         view = _view(row, people_rows.open_logins(row.id, self._clock.now()))
@@ -170,7 +170,7 @@ class PeopleService:
         context.require(APPROVE, _REFUSAL)
         with unit_of_work():
             lock_row(Client, context.client_id)
-            row = _found(user_id, context.client_id)
+            row = _person(user_id, context.client_id)
             require_can_confirm(row, context)
             people_rows.confirm_person(row, context, self._clock.now())
         return _view(row)
@@ -251,7 +251,7 @@ def _ask_for_confirmation(row: User, outbox: MailOutbox, context: RequestContext
 
 def _locked_person(user_id: str, context: RequestContext) -> User:
     """A person whom the caller may change. Call inside `_changing`."""
-    row = _found(user_id, context.client_id)
+    row = _person(user_id, context.client_id)
     if row.role == "owner":
         _require_owner(context)
     return row
@@ -277,7 +277,7 @@ def _require_another_owner(row: User) -> None:
         raise ServiceError(Code.INVALID_REQUEST, _LAST_OWNER)
 
 
-def _found(user_id: str, client_id: str) -> User:
+def _person(user_id: str, client_id: str) -> User:
     return find_by_id(User.select().where(User.client_id == client_id), User, user_id, "Person")
 
 

@@ -29,6 +29,7 @@ from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
 from ussd_server.services.payouts.holds import release_unsent
 from ussd_server.services.processing.earlier_places import EarlierPlaces
+from ussd_server.services.processing.orders import payment_order, sent_reference
 from ussd_server.services.processing.outcomes import (
     REVIEW_CONTRADICTION,
     REVIEW_ELSEWHERE,
@@ -43,6 +44,7 @@ from ussd_server.services.processing.provider_answers import (
     UNREACHABLE_SECONDS,
     AnsweredCall,
     apply_to_row,
+    detail_of,
     waits_since,
 )
 from ussd_server.services.runtime import Runtime
@@ -52,7 +54,6 @@ from ussd_server.services.transactions.messages import (
     SUCCESSFUL,
     UNFINISHED,
     ChangeDetail,
-    Origin,
     Source,
     TransactionStatus,
 )
@@ -179,7 +180,7 @@ class PaymentProcessor:
             is_sent = fault is None and _may_be_sent(row)
             if is_sent:
                 self._mark_asked(row, provider)
-        payment = _payment(row, provider)
+        payment = payment_order(row, provider)
         called_at = self._clock.now()
         if is_sent:
             source = Source.SUBMIT
@@ -196,7 +197,7 @@ class PaymentProcessor:
     def _is_left_to(self, earlier: Provider, claimed: Transaction) -> bool:
         """Whether an earlier connection has a payment, which belongs to it from now on, or does not say."""
         called_at = self._clock.now()
-        answer, took_ms = self._call(earlier, "enquire", earlier.query_status, _payment(claimed, earlier))
+        answer, took_ms = self._call(earlier, "enquire", earlier.query_status, payment_order(claimed, earlier))
         if answer.outcome is Outcome.NOT_FOUND or answer.has_no_query:
             return False
         if answer.outcome is Outcome.UNKNOWN and not answer.is_about_another:
@@ -226,7 +227,7 @@ class PaymentProcessor:
     def _mark_asked(self, row: Transaction, provider: Provider) -> None:
         """Record that a provider is about to get the payment, or has it. The row is locked."""
         now = self._clock.now()
-        row.sent_reference = _sent_reference(row, provider)
+        row.sent_reference = sent_reference(row, provider)
         row.asked_at = row.updated_at = now
         row.sent_to = provider.place(Direction(row.type))
         row.ask_attempts += 1
@@ -280,7 +281,7 @@ class PaymentProcessor:
         with unit_of_work():
             row = lock_row(Transaction, transaction_id)
             now = self._clock.now()
-            detail = _detail(row, answer, source, took_ms)
+            detail = detail_of(row, answer, source, took_ms)
             is_overtaken = row.lease_token != lease_token
             next_step_before = {name: getattr(row, name) for name in _NEXT_STEP}
             completed_before = row.completed_at
@@ -388,42 +389,3 @@ def _may_be_sent(row: Transaction) -> bool:
 def _was_never_sent(row: Transaction) -> bool:
     # An ambiguous payment whose `asked_at` is null was sent once, and its provider did not find it.
     return row.asked_at is None and row.status in (TransactionStatus.CREATED, TransactionStatus.SUBMITTED)
-
-
-def _detail(row: Transaction, answer: ProviderAnswer, source: Source, took_ms: int | None) -> ChangeDetail:
-    """The details of a call that the status history stores."""
-    return ChangeDetail(
-        attempt=row.ask_attempts,
-        sent="payment" if source is Source.SUBMIT else "status_query",
-        left_machine=answer.left_machine and answer.outcome is not Outcome.NOT_SENT,
-        provider_code=answer.reason or None,
-        code=str(answer.failure or answer.outcome).upper(),
-        took_ms=took_ms,
-    )
-
-
-def _sent_reference(row: Transaction, provider: Provider) -> str | None:
-    """The form in which the provider has our name for a payment, or would get it; None for a UUID."""
-    is_plain = row.asked_at is None and provider.plain_references
-    return str(row.provider_reference).replace("-", "") if is_plain else row.sent_reference
-
-
-def _payment(row: Transaction, provider: Provider) -> PaymentOrder:
-    assert row.provider_reference is not None, "only a payment with a provider is sent"
-    assert row.phone_number is not None
-    original = find_row(Transaction, row.refund_of) if row.refund_of else None
-    # If a payer began the collection, or it was made elsewhere, the provider has no request of ours to refer to.
-    is_known = original is not None and original.sent_to in (None, provider.place(Direction.COLLECTION))
-    our_collection = original if original and is_known and original.origin != Origin.PAYER else None
-    return PaymentOrder(
-        transaction_id=row.id,
-        provider_reference=_sent_reference(row, provider) or row.provider_reference,
-        direction=Direction(row.type),
-        phone_number=row.phone_number,
-        amount_cents=row.amount_cents,
-        currency=row.currency,
-        note=row.description or "",
-        asked_at=row.asked_at,
-        original_provider_reference=our_collection.provider_reference if our_collection else None,
-        original_provider_transaction_id=original.provider_transaction_id if original else None,
-    )

@@ -157,3 +157,15 @@ def _is_lost(row: Transaction, call: AnsweredCall) -> bool:
     asked_at: datetime | None = row.asked_at
     lost_after = timedelta(seconds=call.schedule.not_found_means_lost_after)
     return asked_at is not None and call.called_at - asked_at >= lost_after
+
+
+def detail_of(row: Transaction, answer: ProviderAnswer, source: Source, took_ms: int | None) -> ChangeDetail:
+    """Return the details of a call that the status history stores."""
+    return ChangeDetail(
+        attempt=row.ask_attempts,
+        sent="payment" if source is Source.SUBMIT else "status_query",
+        left_machine=answer.left_machine and answer.outcome is not Outcome.NOT_SENT,
+        provider_code=answer.reason or None,
+        code=str(answer.failure or answer.outcome).upper(),
+        took_ms=took_ms,
+    )

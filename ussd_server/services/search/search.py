@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
 from peewee import Expression, ModelSelect, fn
 
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.models.keys import ApiKey
+from ussd_server.models.clients import AuditEvent, Client
 from ussd_server.models.movements import IN, OUT, Movement, MovementReceipt
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.models.sending import Event, Webhook
 from ussd_server.models.transactions import Transaction
-from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.services.accounts.balances import moved_on_accounts_of
 from ussd_server.services.pages import of_period
 from ussd_server.services.search.hits import (
     Names,
-    each_by,
-    event_hit,
     gone_hit,
-    key_hit,
-    menu_hit,
     movement_hit,
     payee_hit,
-    payout_hits,
-    person_hit,
-    session_hit,
     transaction_hits,
-    webhook_hit,
 )
+from ussd_server.services.search.kinds import SEARCHED_KINDS, SearchedKind
 from ussd_server.services.search.messages import (
     HITS_OF_A_KIND,
     MOST_HITS,
@@ -48,9 +36,8 @@ from ussd_server.services.search.messages import (
     without_repeats,
 )
 from ussd_server.services.transactions.messages import TransactionType
-from ussd_server.services.transactions.transactions import users_of_receipt
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import comparable_receipt, is_id, phone_number, with_hyphens, without_marks
+from ussd_server.values import comparable_receipt, is_id, phone_number, without_marks
 
 _MOST_CHANGES = 500
 _MOST_PAYOUTS = 100
@@ -61,104 +48,7 @@ _BETWEEN_DIGITS = re.compile(r"[\s()./-]")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """One kind of object.
-
-    `grant` is what a caller needs to see it. `names` makes the conditions that an index answers for all clients
-    together. `audited` begins the actions of the audit trail that change such an object. `reference` and `phone_number`
-    are the columns whose index begins with the client, None without one. `is_named`: which rows
-    a reference names, None for all. `may_be_gone`: its rows are removed. `parts` are the columns of which words are
-    found among the newest rows; payments have their own.
-    """
-
-    name: str
-    table: Any
-    grant: str
-    hits: Callable[[Sequence[Any], Names], list[SearchHit]]
-    names: Callable[[str], list[Expression]]
-    audited: str | None = None
-    reference: Any = None
-    phone_number: Any = None
-    is_named: Any = None
-    may_be_gone: bool = False
-    parts: tuple[Any, ...] = ()
-
-
-_KINDS = (
-    _Kind(
-        "transaction",
-        Transaction,
-        "transactions:read",
-        transaction_hits,
-        lambda text: [
-            *_by_id(text, Transaction.id, Transaction.provider_reference),
-            Transaction.request_id == text,
-            # A receipt is read out or copied by hand, and providers write them in capitals.
-            *(
-                column == written
-                for column in (Transaction.provider_transaction_id, Transaction.provider_receipt)
-                for written in dict.fromkeys((text, text.upper()))
-            ),
-            *(Transaction.id == transaction_id for transaction_id, _ in users_of_receipt(text).tuples()),
-            *(Transaction.id.in_(moved_on_accounts_of(number)) for number in [phone_number(text)] if number),
-        ],
-        "transaction.",
-        Transaction.reference,
-        Transaction.phone_number,
-    ),
-    _Kind(
-        "payout",
-        Payout,
-        "payouts:read",
-        payout_hits,
-        lambda text: _by_id(text, Payout.id),
-        "payout.",
-        Payout.reference,
-        is_named=Payout.replaced_by.is_null(),
-        parts=(Payout.reference, Payout.description),
-    ),
-    _Kind(
-        "session",
-        UssdSession,
-        "ussd:read",
-        each_by(session_hit),
-        lambda text: _by_id(text, UssdSession.id),
-        phone_number=UssdSession.phone_number,
-    ),
-    _Kind("event", Event, "webhooks:read", each_by(event_hit), lambda text: _by_id(text, Event.id)),
-    _Kind(
-        "key",
-        ApiKey,
-        "api_keys:list",
-        each_by(key_hit),
-        lambda text: [*_by_id(text, ApiKey.id), ApiKey.apikey == text],
-        "api_key.",
-        may_be_gone=True,
-        parts=(ApiKey.name, ApiKey.apikey),
-    ),
-    _Kind("menu", Menu, "menus:read", each_by(menu_hit), lambda _: [], "menu.", parts=(Menu.name,)),
-    _Kind(
-        "webhook",
-        Webhook,
-        "webhooks:read",
-        each_by(webhook_hit),
-        lambda text: _by_id(text, Webhook.id),
-        "webhook.",
-        may_be_gone=True,
-        parts=(Webhook.url,),
-    ),
-    _Kind(
-        "person",
-        User,
-        "team:read",
-        each_by(person_hit),
-        lambda text: _by_id(text, User.id),
-        "user.",
-        parts=(User.email,),
-    ),
-)
-_TABLES = {kind.name: kind.table for kind in _KINDS}
+_TABLES = {kind.name: kind.table for kind in SEARCHED_KINDS}
 _IS_COLLECTION = Transaction.type == TransactionType.COLLECTION
 
 
@@ -251,7 +141,7 @@ def _changes(text: str, which: Expression) -> list[AuditEvent]:
 
 
 def _hits(
-    kind: _Kind,
+    kind: SearchedKind,
     text: str,
     names: Names,
     changes: Sequence[AuditEvent],
@@ -273,7 +163,9 @@ def _hits(
     return [hits[object_id] for object_id in sorted(hits, reverse=True)][:MOST_HITS]
 
 
-def _read(kind: _Kind, text: str, client_ids: list[str], changed: list[str], rows: ModelSelect[Any]) -> Iterator[Any]:
+def _read(
+    kind: SearchedKind, text: str, client_ids: list[str], changed: list[str], rows: ModelSelect[Any]
+) -> Iterator[Any]:
     for condition in kind.names(text):
         yield from _newest(rows.where(condition))
     if changed:
@@ -290,8 +182,8 @@ def _read(kind: _Kind, text: str, client_ids: list[str], changed: list[str], row
             yield from _newest(theirs.where(kind.phone_number == number))
 
 
-def _chosen(request: Search) -> Iterator[_Kind]:
-    return (kind for kind in _KINDS if request.kind in (None, kind.name))
+def _chosen(request: Search) -> Iterator[SearchedKind]:
+    return (kind for kind in SEARCHED_KINDS if request.kind in (None, kind.name))
 
 
 def _rows(table: Any, request: Search) -> Any:
@@ -305,11 +197,6 @@ def _typed(text: str) -> str:
 
 def _newest(rows: ModelSelect[Any]) -> list[Any]:
     return list(rows.order_by(rows.model.id.desc()).limit(MOST_HITS))
-
-
-def _by_id(text: str, *columns: Any) -> list[Expression]:
-    written = with_hyphens(text)
-    return [column == written for column in columns] if is_id(written) else []
 
 
 def _recent_payments(request: SearchRecent, client_id: str | None) -> Any:
@@ -332,7 +219,7 @@ def _objects_with(
 ) -> list[SearchHit]:
     """Objects beside payments with the words of a text, some of each kind, and rows of payouts by their payees."""
     hits: list[SearchHit] = []
-    for kind in _KINDS:
+    for kind in SEARCHED_KINDS:
         if kind.parts and request.kind in (None, kind.name) and context.may(kind.grant):
             recent = kind.table.select(kind.table.id, _joined(kind.parts).alias("texts"))
             inner = _newest_of(recent, kind.table, request, client_id).alias("recent")

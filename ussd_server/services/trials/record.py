@@ -128,14 +128,14 @@ def clock_difference(exchanges: Collection[RecordedExchange]) -> float | None:
     return round(sorted(differences)[len(differences) // 2], 1) if differences else None
 
 
-def unknown_in(reply: Any, known: KnownReplies) -> tuple[list[str], list[str]]:
+def unknown_in(reply: Any, replies: KnownReplies) -> tuple[list[str], list[str]]:
     """The fields and the codes in a reply that this version does not know."""
     fields, codes = set(), set()
     for path, value in _leaves(reply):
-        if path not in known.fields:
+        if path not in replies.fields:
             fields.add(path)
         is_code = path.rpartition(".")[2] in _CODE_FIELDS and isinstance(value, str) and _CODE.fullmatch(value)
-        if is_code and value.upper() not in known.codes:
+        if is_code and value.upper() not in replies.codes:
             codes.add(value)
     return sorted(fields), sorted(codes)
 

@@ -157,9 +157,12 @@ class _Trial:
 
     def _try_name(self) -> None:
         with self._step("name of the number", "a name") as step:
-            found = self._provider.look_up(self._request.phone_number, self._timeout)
-            step.ok, step.came = bool(found.name), "a name" if found.name else self._provider.refusal or "none"
-            self._masks.secrets |= {found.name, *found.name.split()} if found.name else set()
+            subscriber = self._provider.look_up(self._request.phone_number, self._timeout)
+            step.ok, step.came = (
+                bool(subscriber.name),
+                "a name" if subscriber.name else self._provider.refusal or "none",
+            )
+            self._masks.secrets |= {subscriber.name, *subscriber.name.split()} if subscriber.name else set()
 
     def _try_payments(self) -> None:
         amount = written_amount(self._request.amount_cents)
@@ -254,7 +257,7 @@ class _Trial:
         if answer.provider_transaction_id is None:
             return
         now, direction = self._runtime.clock.now(), IN if order.direction is Direction.COLLECTION else OUT
-        told = Told(
+        movement = Told(
             WayIn.ENQUIRY,
             self._provider.name,
             direction,
@@ -264,7 +267,7 @@ class _Trial:
             now,
         )
         with unit_of_work():
-            money = find_or_make(told, now)
+            money = find_or_make(movement, now)
             if money.is_new and money.movement is not None:
                 TrialPayment.get_by_id(reference).change(movement_id=money.movement.id)
                 use(money.movement, UseKind.OWN, now, reason=_REASON)

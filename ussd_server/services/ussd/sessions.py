@@ -31,6 +31,7 @@ from ussd_server.security.key_ring import hmac_sha256
 from ussd_server.security.secrets_file import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.ussd.answered import AnsweredSteps, AnsweredTexts
 from ussd_server.services.ussd.endings import IS_ACTIVE, SessionEndings, end_event, is_as_read
 from ussd_server.services.ussd.lookup import WaitingOutcome, mark_shown
 from ussd_server.services.ussd.messages import EndReason, SessionStatus
@@ -112,49 +113,6 @@ class StepInput:
     sequence: int | None = None
     waits_until: float = 0.0
     effects: StepEffects = field(default_factory=StepEffects, compare=False)
-
-
-@unchanging
-class AnsweredTexts:
-    """The texts that a session has answered, by the turns of its row: each stored as its length and HMAC, as PINs are.
-
-    `digest` is the HMAC of this session; its key never changes during a session.
-    """
-
-    turns: Sequence[Mapping[str, Any]]
-    digest: Callable[[str], str]
-
-    def is_text(self, turn: int, text: str) -> bool:
-        """Return whether a turn answered `text`."""
-        stored = self.turns[turn]
-        return bool(stored["length"] == len(text) and stored["digest"] == self.digest(text))
-
-    def next_entry(self, text: str) -> str | None:
-        """Return what a history adds to the last text; None unless it begins with that text and a `*`.
-
-        The first entry follows an empty text without a star.
-        """
-        last = self.turns[-1]
-        length: int = last["length"]
-        goes_on = length < len(text) and (length == 0 or text[length] == "*")
-        if not goes_on or last["digest"] != self.digest(text[:length]):
-            return None
-        return text[length:].removeprefix("*")
-
-
-@unchanging
-class AnsweredSteps:
-    """What a session has answered when a step is received; `is_recent`: the last answer is less than two seconds old.
-
-    `is_over`: the session has ended, or its time is up.
-    """
-
-    status: SessionStatus
-    turn: int
-    service_code: str
-    is_over: bool
-    is_recent: bool
-    texts: AnsweredTexts
 
 
 class Sessions:

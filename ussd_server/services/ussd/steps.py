@@ -8,9 +8,10 @@ from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdStep
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.phrases import phrase
+from ussd_server.services.ussd.answered import AnsweredSteps, AnsweredTexts
 from ussd_server.services.ussd.lookup import CodeTarget
 from ussd_server.services.ussd.messages import CachedChannel, SessionStatus
-from ussd_server.services.ussd.sessions import AnsweredSteps, AnsweredTexts, StepInput
+from ussd_server.services.ussd.sessions import StepInput
 from ussd_server.values import unchanging
 
 

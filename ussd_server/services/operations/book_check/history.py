@@ -175,13 +175,13 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
     return bool(events) and not _ends_with(row, outcome, payload)
 
 
-def _may_be_refunded(shown: object, event: _EventRow, status: str | None, collected: float) -> bool:
+def _may_be_refunded(refunded: object, event: _EventRow, status: str | None, collected: float) -> bool:
     """Return whether an event may show that so much of what was collected was refunded."""
     if status == "reversed":
-        return shown == collected
+        return refunded == collected
     if event.type == _NEEDS_REVIEW and status == "succeeded":
-        return isinstance(shown, int | float) and 0 <= shown <= collected
-    return shown == 0
+        return isinstance(refunded, int | float) and 0 <= refunded <= collected
+    return refunded == 0
 
 
 class _Outcome(NamedTuple):
@@ -223,10 +223,10 @@ def _ends_with(row: dict[str, Any], outcome: _Outcome, payload: dict[str, Any]) 
         return False
     if payload.get("same_money_as") not in (None, row["same_money_as"]):
         return False
-    shown, number = payload.get("provider_transaction_id"), row["provider_transaction_id"]
+    receipt, number = payload.get("provider_transaction_id"), row["provider_transaction_id"]
     # A provider may send its transaction id after the outcome, but never two of them.
     is_settled = outcome.status not in UNFINISHED and row["review_opened_at"] is None
-    return shown is None or shown == number or (number is not None and not is_settled)
+    return receipt is None or receipt == number or (number is not None and not is_settled)
 
 
 def _failure_code(payload: dict[str, Any]) -> str | None:
@@ -269,5 +269,5 @@ def _has_decision(row_id: str, client_id: str, closed_at: str) -> bool:
     return _exists(_DECISION, low=first, high=end, client_id=client_id, object_id=row_id)
 
 
-def _exists(query: str, **given: str) -> bool:
-    return run_query(query, **given).fetchone() is not None
+def _exists(query: str, **values: str) -> bool:
+    return run_query(query, **values).fetchone() is not None

@@ -90,9 +90,9 @@ def _faults_of(row: HistoryDigest, vault: Vault | None) -> Iterator[tuple[str, s
         return
     if not is_audit_day_signed(vault, start):
         yield row.day, OTHER_TRAIL
-    kept, found = orjson.loads(row.clients), clients_of(start)
-    for client_id in sorted(found.keys() | kept.keys()):
-        if found.get(client_id) != kept.get(client_id):
+    kept, present = orjson.loads(row.clients), clients_of(start)
+    for client_id in sorted(present.keys() | kept.keys()):
+        if present.get(client_id) != kept.get(client_id):
             yield client_id, OTHER_PAST
 
 
