@@ -229,5 +229,8 @@ class _Lamp:
         lamp = proposal.object_id
         return ProposedEffect("client", "ACME", lamp, "lamp", lamp, None, 0, self.state, "lit", None)
 
-    def act(self, proposal: ProposalView, second: str, _context: RequestContext) -> object:
-        return self.lit_by.append((proposal.proposed_by, second))
+    def request(self, proposal: ProposalView, second: str) -> tuple[str, str]:
+        return proposal.proposed_by, second
+
+    def act(self, operators: tuple[str, str], _context: RequestContext) -> object:
+        return self.lit_by.append(operators)

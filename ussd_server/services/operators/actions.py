@@ -65,22 +65,26 @@ class TwoPersonActions:
 
         The object is a transaction, a statement, its difference, a held movement, or a provider and a day.
         """
-        end_of_review = TwoPersonAction(self._effect_of_review, self._end_review)
+        end_of_review = TwoPersonAction(self._effect_of_review, _review_of, self._review.end)
         return {
             "review.settle": end_of_review,
             "review.close": end_of_review,
-            "transaction.refund": TwoPersonAction(self._effect_of_refund, self._refund),
-            "difference.conclude": TwoPersonAction(self._effect_of_conclusion, self._conclude),
-            "statement.undo": TwoPersonAction(self._effect_of_undoing, self._undo),
-            "statement.cover": TwoPersonAction(self._effect_of_covering, self._cover),
-            "day.close": TwoPersonAction(self._effect_of_closing, self._close_day),
-            "settlement.record": TwoPersonAction(self._effect_of_settlement, self._record_settlement),
-            "movement.assign": TwoPersonAction(self._effect_of_assignment, self._assign),
-            "movement.return": TwoPersonAction(self._effect_of_return, self._mark_returned),
-            "movement.own": TwoPersonAction(self._effect_of_own, self._take_as_own),
-            "movement.correct": TwoPersonAction(self._effect_of_correction, self._correct),
-            "movement.release": TwoPersonAction(self._effect_of_release, self._release),
-            "transaction.unmoved": TwoPersonAction(self._effect_of_unmoved, self._end_unmoved),
+            "transaction.refund": TwoPersonAction(
+                self._effect_of_refund, self._refund_of, self._refunds.create_by_operators
+            ),
+            "difference.conclude": TwoPersonAction(
+                self._effect_of_conclusion, _conclusion_of, self._differences.conclude
+            ),
+            "statement.undo": TwoPersonAction(self._effect_of_undoing, _undoing_of, self._statements.undo),
+            "statement.cover": TwoPersonAction(self._effect_of_covering, _covering_of, self._statements.cover),
+            "day.close": TwoPersonAction(self._effect_of_closing, _day_of, self._days.close),
+            "settlement.record": TwoPersonAction(self._effect_of_settlement, _settlement_of, self._record_settlement),
+            "movement.assign": TwoPersonAction(self._effect_of_assignment, _assignment_of, self._uses.assign),
+            "movement.return": TwoPersonAction(self._effect_of_return, _end_of, self._uses.mark_returned),
+            "movement.own": TwoPersonAction(self._effect_of_own, _end_of, self._uses.take_as_own),
+            "movement.correct": TwoPersonAction(self._effect_of_correction, _correction_of, self._corrections.correct),
+            "movement.release": TwoPersonAction(self._effect_of_release, _end_of, self._releases.release),
+            "transaction.unmoved": TwoPersonAction(self._effect_of_unmoved, _unmoved_of, self._releases.end_unmoved),
         }
 
     def _effect_of_review(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -93,20 +97,6 @@ class TwoPersonActions:
         state = f"{row.status}, under review: {_why_reviewed(row)}"
         return _effect(row, state, f"{after}{with_receipt}, review closed")
 
-    def _end_review(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        has_succeeded = proposal.parameters.get("has_succeeded")
-        return self._review.end(
-            EndReview(
-                proposal.object_id,
-                proposal.reason,
-                proposal.proposed_by,
-                second,
-                has_succeeded,
-                proposal.parameters.get("receipt"),
-            ),
-            context,
-        )
-
     def _effect_of_refund(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Refunding a collection (parameter `amount_cents`, None: what is left)."""
         seen = self._refunds.preview(proposal.object_id, proposal.parameters.get("amount_cents"), context)
@@ -116,17 +106,14 @@ class TwoPersonActions:
         state = f"{row.status}, {{}} of {collected} refunded"
         return _effect(row, state.format(now), state.format(after), amount_cents=seen.amount_cents)
 
-    def _refund(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        return self._refunds.create_by_operators(
-            OperatorRefund(
-                proposal.object_id,
-                proposal.reason,
-                proposal.proposed_by,
-                second,
-                amount_cents=proposal.parameters.get("amount_cents"),
-                number=self._refunds.next_number(proposal.object_id),
-            ),
-            context,
+    def _refund_of(self, proposal: ProposalView, second: str) -> OperatorRefund:
+        return OperatorRefund(
+            proposal.object_id,
+            proposal.reason,
+            proposal.proposed_by,
+            second,
+            amount_cents=proposal.parameters.get("amount_cents"),
+            number=self._refunds.next_number(proposal.object_id),
         )
 
     def _effect_of_conclusion(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -134,11 +121,6 @@ class TwoPersonActions:
         line = self._differences.require_conclusive(proposal.object_id, context)
         row = find_any(line.transaction_id or "", locked=True)
         return _effect(row, str(row.status), "succeeded", statement_line=_written_line(line))
-
-    def _conclude(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        return self._differences.conclude(
-            ConcludeFromStatement(proposal.object_id, proposal.reason, proposal.proposed_by, second), context
-        )
 
     def _effect_of_undoing(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Taking the import of a statement back, with its differences."""
@@ -148,11 +130,6 @@ class TwoPersonActions:
             state_now=f"imported, {count:,} {'difference' if count == 1 else 'differences'}",
             state_after="removed, as if it had never been imported",
             statement_line=f"{statement.file_name}, {statement.provider}",
-        )
-
-    def _undo(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        return self._statements.undo(
-            UndoImport(proposal.object_id, proposal.proposed_by, second, proposal.reason), context
         )
 
     def _effect_of_covering(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -165,10 +142,6 @@ class TwoPersonActions:
             statement_line=f"{statement.file_name}, {statement.provider}",
         )
 
-    def _cover(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        request = CoverDays(proposal.object_id, *_days_of(proposal), proposal.proposed_by, second)
-        return self._statements.cover(request, context)
-
     def _effect_of_closing(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Closing a day whose bridge takes two operators; the object is the provider and the day."""
         bridge = self._days.preview(_day_of(proposal, None), context)
@@ -178,9 +151,6 @@ class TwoPersonActions:
             state_now=f"{proposal.object_id} is open",
             state_after=f"closed: ours {next(sums)}, theirs {next(sums)}; {', '.join(steps) or 'nothing differs'}",
         )
-
-    def _close_day(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        return self._days.close(_day_of(proposal, second), context)
 
     def _effect_of_settlement(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Recording what the bank has paid to a client; the parameters are those of a `SettlementLine`."""
@@ -195,9 +165,8 @@ class TwoPersonActions:
             bank_reference=line.bank_reference,
         )
 
-    def _record_settlement(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        line = SettlementLine(**proposal.parameters)
-        return self._settlements.record_line(line, proposal.proposed_by, second, context)
+    def _record_settlement(self, settlement: tuple[SettlementLine, str, str], context: RequestContext) -> object:
+        return self._settlements.record_line(*settlement, context)
 
     def _effect_of_assignment(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Booking a held movement for the client of a payment code (parameter `code`)."""
@@ -210,23 +179,13 @@ class TwoPersonActions:
             client=Client.get_by_id(client_id).name,
         )
 
-    def _assign(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        request = AssignMovement(proposal.object_id, proposal.parameters["code"], proposal.proposed_by, second)
-        return self._uses.assign(request, context)
-
     def _effect_of_return(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         movement = self._uses.require_held(proposal.object_id, context)
         return _effect_on_held(movement, "marked for return; the operator gives it back at the provider")
 
-    def _mark_returned(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        return self._uses.mark_returned(_end_of(proposal, second), context)
-
     def _effect_of_own(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         movement = self._uses.require_held(proposal.object_id, context)
         return _effect_on_held(movement, "the operator's own; no client has it")
-
-    def _take_as_own(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        return self._uses.take_as_own(_end_of(proposal, second), context)
 
     def _effect_of_correction(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Booking a held movement as a correction (parameters `client_id`, `account`, `payment`)."""
@@ -241,26 +200,45 @@ class TwoPersonActions:
         client_id = proposal.parameters["client_id"]
         return replace(effect, client_id=client_id, client=seen.client)
 
-    def _correct(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        return self._corrections.correct(_correction_of(proposal, second), context)
-
     def _effect_of_release(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         movement = self._releases.preview(proposal.object_id, context)
         user = movement.use and movement.use.transaction_id
         after = f"held; transaction {user} is reversed" if user else "held"
         return replace(_effect_on_held(movement, after), state_now=f"used: {movement.use and movement.use.kind}")
 
-    def _release(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        return self._releases.release(_end_of(proposal, second), context)
-
     def _effect_of_unmoved(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         self._releases.preview_unmoved(proposal.object_id, context)
         row = find_any(proposal.object_id)
         return _effect(row, str(row.status), "reversed: it never moved, and counts nowhere")
 
-    def _end_unmoved(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        request = UndonePayment(proposal.object_id, proposal.reason, proposal.proposed_by, second)
-        return self._releases.end_unmoved(request, context)
+
+def _review_of(proposal: ProposalView, second: str) -> EndReview:
+    has_succeeded, receipt = proposal.parameters.get("has_succeeded"), proposal.parameters.get("receipt")
+    return EndReview(proposal.object_id, proposal.reason, proposal.proposed_by, second, has_succeeded, receipt)
+
+
+def _conclusion_of(proposal: ProposalView, second: str) -> ConcludeFromStatement:
+    return ConcludeFromStatement(proposal.object_id, proposal.reason, proposal.proposed_by, second)
+
+
+def _undoing_of(proposal: ProposalView, second: str) -> UndoImport:
+    return UndoImport(proposal.object_id, proposal.proposed_by, second, proposal.reason)
+
+
+def _covering_of(proposal: ProposalView, second: str) -> CoverDays:
+    return CoverDays(proposal.object_id, *_days_of(proposal), proposal.proposed_by, second)
+
+
+def _settlement_of(proposal: ProposalView, second: str) -> tuple[SettlementLine, str, str]:
+    return SettlementLine(**proposal.parameters), proposal.proposed_by, second
+
+
+def _assignment_of(proposal: ProposalView, second: str) -> AssignMovement:
+    return AssignMovement(proposal.object_id, proposal.parameters["code"], proposal.proposed_by, second)
+
+
+def _unmoved_of(proposal: ProposalView, second: str) -> UndonePayment:
+    return UndonePayment(proposal.object_id, proposal.reason, proposal.proposed_by, second)
 
 
 def _correction_of(proposal: ProposalView, second: str) -> CorrectMovement:

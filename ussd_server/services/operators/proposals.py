@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 from peewee import IntegrityError
@@ -36,12 +36,13 @@ class TwoPersonAction(NamedTuple):
     """A decision that takes two operators.
 
     `effect` returns the effect that the proposal has now, with its rows locked, and raises the refusal if it is not
-    possible. `act` does what was proposed, in the unit of work of the confirmation; its second parameter is the
-    operator who confirms.
+    possible. `request` makes the request of a proposal and of the operator who confirms it; `act` does it, in the unit
+    of work of the confirmation.
     """
 
     effect: Callable[[ProposalView, RequestContext], ProposedEffect]
-    act: Callable[[ProposalView, str, RequestContext], object]
+    request: Callable[[ProposalView, str], Any]
+    act: Callable[[Any, RequestContext], object]
 
 
 class ProposalService:
@@ -135,7 +136,7 @@ class ProposalService:
                     raise ServiceError(
                         Code.INVALID_REQUEST, "Nothing was done: the proposal does something else now than was shown"
                     )
-                action.act(proposal, name, context)
+                action.act(action.request(proposal, name), context)
             row.change(decided_by=name, decided_at=now, outcome=outcome)
             write_audit_event(f"proposal.{outcome}", context, now, client_id=None, object_id=row.id, reason=row.reason)
         return _view(row)
