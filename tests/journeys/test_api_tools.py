@@ -1,19 +1,24 @@
-"""/openapi.json in public tools: a linter, a client generator, and schemathesis, which compares it with replies."""
+"""What describes the API in public tools: a linter, generators of clients, schemathesis, and Postman's runner."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.documents.postman import PAGE as COLLECTION
 from tests.support.real_service.keys import fresh_keys
 from tests.support.real_service.service import Service
+from ussd_server.security.key_ring import Keyring
+from ussd_server.security.tokens import Tokens
 
 _TOOLS = Path(sys.executable).parent
 _HOOKS = Path(__file__).parents[1] / "support" / "real_service"
@@ -21,6 +26,7 @@ _PACKAGES = (
     "@redocly/cli@2.77.0", "openapi-typescript@7.13.0", "@hey-api/openapi-ts@0.95.0", "typescript@5.9.3",
     "@types/node@20.19.43", "esbuild@0.25.12",
 )  # fmt: skip
+_RUNNER, _GENERATOR = "newman@6.2.2", "openapi-generator-cli==7.26.0"
 # The document names no license.
 _LINTER_RULES = "extends: [recommended]\nrules:\n  info-license: off\n"
 _LIBRARY = Path(__file__).parents[2] / "clients/javascript"
@@ -133,6 +139,38 @@ const raw: Page = JSON.parse(JSON.stringify(page.data));
 const amounts: number[] = raw.data.items.map((item) => item.amount);
 console.log(amounts[0], raw.data.next_cursor !== undefined);
 """
+_GO_CALLER = """
+package main
+
+import (
+	"caller/ussd"
+	"context"
+	"fmt"
+	"os"
+)
+
+func main() {
+	settings := ussd.NewConfiguration()
+	settings.Servers = ussd.ServerConfigurations{{URL: os.Args[1]}}
+	keys := map[string]ussd.APIKey{"apiKey": {Key: os.Args[2]}, "apiSecret": {Key: os.Args[3]}}
+	program := context.WithValue(context.Background(), ussd.ContextAPIKeys, keys)
+	client := ussd.NewAPIClient(settings)
+	number := float32(5000)
+	amount := ussd.CreateTransactionBodyAmount{Float32: &number}
+	kind := ussd.CREATETRANSACTIONBODYTYPE_COLLECTION
+	order := ussd.NewCreateTransactionBody("+256770000000", amount, kind, "go-1")
+	made, _, err := client.TransactionsAPI.CreateTransaction(program).CreateTransactionBody(*order).Wait(20).Execute()
+	if err != nil {
+		panic(err)
+	}
+	address := ussd.NewCreateWebhookBody("http://127.0.0.1:9009/go")
+	webhook, _, err := client.WebhooksAPI.CreateWebhook(program).CreateWebhookBody(*address).Execute()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(made.Data.Status, made.Data.Amount, webhook.Data.Id != "")
+}
+"""
 _COMPILER_SETTINGS = {
     "compilerOptions": {
         "strict": True,
@@ -191,7 +229,7 @@ def answers_as_literals(service: Service, document: Path) -> str:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("service")
-    running = Service(folder / "data", USSD_ALLOW_PRIVATE_ADDRESSES="1", USSD_WORKERS="1")
+    running = Service(folder / "data", USSD_ALLOW_PRIVATE_ADDRESSES="1", USSD_WORKERS="1", USSD_SMS_ADAPTER="sandbox")
     yield running
     running.stop()
 
@@ -219,14 +257,41 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
     return ran.stdout
 
 
+def install(folder: Path, *packages: str | Path) -> Path:
+    """Install packages of Node.js into a folder, and return the folder of their programs."""
+    run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *packages, folder=folder)
+    return folder / "node_modules/.bin"
+
+
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which the tools of Node.js are installed."""
     folder = tmp_path_factory.mktemp("tools")
-    run(
-        "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *_PACKAGES, _LIBRARY, folder=folder
-    )
+    install(folder, *_PACKAGES, _LIBRARY)
     return folder
+
+
+def variables_of_the_collection(service: Service) -> dict[str, str]:
+    """What the description of the Postman collection asks its user to set."""
+    known, tokens = service.demonstration, Tokens(Keyring(service.folder / "secrets.json"))
+    return known | {
+        "channel_secret": known["gateway_path"].rpartition("/")[2],
+        "callback_secret": tokens.callback_path("sandbox").rpartition("/")[2],
+        "secret": tokens.incoming_path("sandbox").rpartition("/")[2],
+        "signing_secret": tokens.incoming_signing_secrets("sandbox")[-1],
+    }
+
+
+@pytest.mark.needs_node
+def test_every_request_of_the_postman_collection_is_accepted_from_top_to_bottom(
+    service: Service, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(service.folder / "ussd.db")) as database, database:
+        database.execute("INSERT INTO payment_code_prefixes SELECT id, 'DEMO' FROM clients")
+    values = [{"key": key, "value": value} for key, value in variables_of_the_collection(service).items()]
+    (tmp_path / "environment.json").write_text(json.dumps({"name": "demonstration", "values": values}))
+    newman = install(tmp_path, _RUNNER) / "newman"
+    run(newman, "run", COLLECTION, "-e", "environment.json", "--color", "off", folder=tmp_path)
 
 
 @pytest.mark.nightly
@@ -278,6 +343,28 @@ def test_a_generated_client_reads_answers_and_writes_them_back_without_loss(
         folder=tmp_path,
     )
     assert said.split() == ["True", "succeeded", "4"]
+
+
+@pytest.mark.nightly
+def test_a_client_that_is_generated_for_go_compiles_and_reads_replies(
+    service: Service, document: Path, tmp_path: Path
+) -> None:
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--target", "tools", _GENERATOR, folder=tmp_path)
+    program = tmp_path / "tools/openapi_generator_cli/openapi-generator.jar"
+    naming = "--additional-properties=enumClassPrefix=true,packageName=ussd,withGoMod=false"
+    run(
+        "java", "-jar", program, "generate", "--generator-name=go", "--input-spec", document,
+        "--output=ussd", "--global-property=models,supportingFiles,apis,modelTests=false,apiTests=false", naming,
+        folder=tmp_path,
+    )  # fmt: skip
+    (tmp_path / "go.mod").write_text("module caller\n\ngo 1.19\n")
+    (tmp_path / "main.go").write_text(_GO_CALLER)
+    known = service.demonstration
+    said = run(
+        "go", "run", ".", known["base_url"], known["apikey"], known["apisecret"], folder=tmp_path,
+        GOFLAGS="-mod=mod", GOPROXY="off", GOCACHE=str(tmp_path / "cache"),
+    )  # fmt: skip
+    assert said.split() == ["succeeded", "5000", "true"]
 
 
 @pytest.mark.nightly
