@@ -16,7 +16,9 @@ from cryptography.x509.oid import NameOID
 class Authority:
     """A certificate authority; `pem` is its own certificate."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: timedelta = timedelta()) -> None:
+        """What it certifies has ended so long ago; by default it is valid for a day."""
+        self._ended = ended
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named("an authority for tests")
         self._itself = self._sign(self._name, self._key, x509.BasicConstraints(ca=True, path_length=0))
@@ -26,7 +28,8 @@ class Authority:
         """Write a certificate for names and addresses, and its key, into one file."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
-        certificate = self._sign(_named(hosts[0]), key, x509.BasicConstraints(ca=False, path_length=None), names)
+        is_host = x509.BasicConstraints(ca=False, path_length=None)
+        certificate = self._sign(_named(hosts[0]), key, is_host, names, ended=self._ended)
         file.touch(0o600)
         file.write_bytes(
             certificate.public_bytes(serialization.Encoding.PEM)
@@ -40,9 +43,13 @@ class Authority:
         return ssl.create_default_context(cadata=self.pem)
 
     def _sign(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *extensions: x509.ExtensionType
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        *extensions: x509.ExtensionType,
+        ended: timedelta = timedelta(),
     ) -> x509.Certificate:
-        now, ours = datetime.now(UTC), self._key.public_key()
+        now, ours = datetime.now(UTC) - ended, self._key.public_key()
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -59,12 +66,14 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256())
 
 
-def certified(host: str, folder: Path, *aliases: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def certified(
+    host: str, folder: Path, *aliases: str, ended: timedelta = timedelta()
+) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Give a server's context for `host` and its `aliases`, and a client's context that trusts it and nothing else.
 
-    `server.pem` in the folder holds the certificate and its key.
+    `server.pem` in the folder holds the certificate and its key. See `Authority` about `ended`.
     """
-    authority, file = Authority(), folder / "server.pem"
+    authority, file = Authority(ended), folder / "server.pem"
     authority.certify(file, host, *aliases)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(file)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.outbound.certificates import certified
 from tests.outbound.strange_server import StrangeServer, Visit, answer, polite
-from ussd_server.outbound.transport import SendState, Transport
+from ussd_server.outbound.transport import SendState, Transport, TransportFailure
 
 
 class Proxy:
@@ -62,4 +62,4 @@ def test_nothing_has_left_where_the_proxy_makes_no_connection() -> None:
         transport = Transport(proxy=listener.url)
         got = transport.exchange("POST", "https://provider.example/pay", timeout_seconds=20, body=b"{}")
         transport.close()
-    assert (got.reach, got.status) == (SendState.NOT_SENT, None)
+    assert (got.reach, got.status, got.trouble) == (SendState.NOT_SENT, None, TransportFailure.PROXY_REFUSED)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import httpcore2
@@ -371,16 +372,27 @@ def test_the_checked_address_is_called_under_the_name_that_was_given(tmp_path: P
         assert b"\r\nHost: hooks.example.com:%d\r\n" % server.port in server.visits[0].requests[0]
 
 
-def test_a_certificate_for_another_name_means_not_sent(tmp_path: Path) -> None:
-    certificate, trust = certified("other.example.com", tmp_path)
+@pytest.mark.parametrize(
+    ("host", "ended", "trouble"),
+    [
+        ("other.example.com", timedelta(), TransportFailure.CERTIFICATE_OF_ANOTHER),
+        ("hooks.example.com", timedelta(days=2), TransportFailure.CERTIFICATE_EXPIRED),
+        ("hooks.example.com", timedelta(days=-2), TransportFailure.CERTIFICATE_EXPIRED),
+    ],
+    ids=["another", "expired", "not yet valid"],
+)
+def test_a_certificate_that_is_not_good_for_the_call_means_not_sent(
+    host: str, ended: timedelta, trouble: TransportFailure, tmp_path: Path
+) -> None:
+    certificate, trust = certified(host, tmp_path, ended=ended)
     transport = Transport(trust=trust, resolve=lambda host, port: ["127.0.0.1"])
     with StrangeServer(polite(answer()), certificate=certificate) as server:
         got = transport.exchange("GET", f"https://hooks.example.com:{server.port}/", timeout_seconds=LONG_SECONDS)
-    assert (got.reach, got.trouble) == (SendState.NOT_SENT, TransportFailure.NO_CONNECTION)
+    assert (got.reach, got.trouble) == (SendState.NOT_SENT, trouble)
 
 
 def test_a_certificate_that_no_authority_signed_means_not_sent(tmp_path: Path, transport: Transport) -> None:
     certificate, _ = certified("localhost", tmp_path)
     with StrangeServer(polite(answer()), certificate=certificate) as server:
         got = transport.exchange("GET", f"https://localhost:{server.port}/", timeout_seconds=LONG_SECONDS)
-    assert got.reach is SendState.NOT_SENT
+    assert (got.reach, got.trouble) == (SendState.NOT_SENT, TransportFailure.CERTIFICATE_NOT_TRUSTED)

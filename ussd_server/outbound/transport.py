@@ -44,6 +44,10 @@ class TransportFailure(StrEnum):
     ADDRESS_REFUSED = "address_refused"
     NAME_NOT_FOUND = "name_not_found"
     NO_CONNECTION = "no_connection"
+    PROXY_REFUSED = "proxy_refused"
+    CERTIFICATE_EXPIRED = "certificate_expired"
+    CERTIFICATE_OF_ANOTHER = "certificate_of_another"
+    CERTIFICATE_NOT_TRUSTED = "certificate_not_trusted"
     TIMEOUT = "timeout"
     BROKEN = "broken"
     TOO_LARGE = "too_large"
@@ -61,6 +65,13 @@ _FAILURES: Mapping[type[Exception], TransportFailure] = {
     OSError: TransportFailure.BROKEN,
 }
 _ERRORS = tuple(_FAILURES)
+# By the numbers of OpenSSL. A certificate that is not valid yet is one that our clock misjudges.
+_OF_CERTIFICATES = {
+    9: TransportFailure.CERTIFICATE_EXPIRED,
+    10: TransportFailure.CERTIFICATE_EXPIRED,
+    62: TransportFailure.CERTIFICATE_OF_ANOTHER,
+    64: TransportFailure.CERTIFICATE_OF_ANOTHER,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,7 @@ class Transport:
                 answer = self._send(method, self._target(url), dict(headers or {}), body, max_body_bytes)
         except httpcore2.ProxyError:
             # The proxy made no connection, so nothing of the request has left.
-            answer = HttpExchange(SendState.NOT_SENT, trouble=TransportFailure.NO_CONNECTION)
+            answer = HttpExchange(SendState.NOT_SENT, trouble=TransportFailure.PROXY_REFUSED)
         except _ERRORS as error:
             answer = self._unanswered(_failure_of(error))
         return replace(answer, elapsed_seconds=time.monotonic() - began_at)
@@ -224,6 +235,8 @@ def _proxy_at(address: str) -> httpcore2.Proxy:
 
 
 def _failure_of(error: Exception) -> TransportFailure:
+    if isinstance(error.__context__, ssl.SSLCertVerificationError):
+        return _OF_CERTIFICATES.get(error.__context__.verify_code, TransportFailure.CERTIFICATE_NOT_TRUSTED)
     return next(failure for kind, failure in _FAILURES.items() if isinstance(error, kind))
 
 

@@ -20,7 +20,9 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderCalls
 from ussd_server.models.transactions import Transaction
+from ussd_server.outbound.transport import HttpExchange, SendState, TransportFailure
 from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.http.replies import read
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.leases import Leases
 from ussd_server.services.menus.replays import DropOffs
@@ -98,6 +100,17 @@ def test_a_refusal_is_told_as_the_provider_said_it_and_is_no_silence(
     assert (seen.status, seen.message) == ("unavailable", "8 of our last 8 calls failed; payments may take longer.")
     monkeypatch.setattr(services.runtime.providers, "is_connection_away", lambda _: True)
     assert state(services).message == "It refuses our calls; new payments are refused until it takes them."
+
+
+def test_a_certificate_that_is_expired_is_named_and_is_no_silence(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expired = read(HttpExchange(SendState.NOT_SENT, trouble=TransportFailure.CERTIFICATE_EXPIRED)).refusal
+    calls(services.runtime.heartbeat, ProviderAnswer(Outcome.NOT_SENT, reason=expired), 8)
+    monkeypatch.setattr(services.runtime.providers, "is_connection_away", lambda _: True)
+    seen = state(services)
+    assert seen.last_error == "its certificate is expired or our clock is wrong"
+    assert seen.message == f"We do not reach it: {seen.last_error}; new payments are refused until we do."
 
 
 def test_the_calls_of_all_workers_are_kept_by_quarters_of_an_hour_for_eight_days(

@@ -15,7 +15,8 @@ from enum import StrEnum
 from importlib.resources import files
 from typing import Any
 
-from ussd_server.outbound.transport import HttpExchange, SendState
+from ussd_server.languages import marked
+from ussd_server.outbound.transport import HttpExchange, SendState, TransportFailure
 from ussd_server.parsing.json_text import value_marks
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, ProviderAnswer
@@ -38,8 +39,8 @@ _NAME_MAX_CHARACTERS = 120
 class ProviderReply:
     """One reply of a provider: `status` is 0 when there was none, `document` is empty when it was not a JSON object.
 
-    `refusal` is what a 4xx or 5xx said: `HTTP 401: ` and its first words, without our secrets. A call that was not sent
-    because its token was refused has that of the token.
+    `refusal` is what a 4xx or 5xx said: `HTTP 401: ` and its first words, without our secrets; or one of `UNREACHED`.
+    A call that was not sent because its token was refused has that of the token.
     """
 
     reach: SendState
@@ -56,12 +57,25 @@ class ProviderReply:
 
 
 NOT_SENT = ProviderReply(SendState.NOT_SENT)
+UNREACHED = marked(
+    {
+        TransportFailure.NAME_NOT_FOUND: "its host name is not found",
+        TransportFailure.NO_CONNECTION: "it accepts no connection",
+        TransportFailure.PROXY_REFUSED: "our proxy does not connect us",
+        TransportFailure.CERTIFICATE_EXPIRED: "its certificate is expired or our clock is wrong",
+        TransportFailure.CERTIFICATE_OF_ANOTHER: "its certificate is of another host",
+        TransportFailure.CERTIFICATE_NOT_TRUSTED: "its certificate is of no authority that we trust",
+    }
+)
+"""Why a call did not reach a provider, where it is more than silence."""
 
 
 def read(exchange: HttpExchange, secrets: Collection[str] = ()) -> ProviderReply:
     """A reply made from an exchange; a body that did not arrive whole is not read. `secrets` are not repeated."""
     status, document = exchange.status or 0, parse(exchange.body) if exchange.complete else {}
-    refusal = _refusal(status, document, exchange.body, secrets) if status >= _LEAST_REFUSAL else ""
+    refusal = UNREACHED.get(exchange.trouble, "") if exchange.trouble and exchange.reach is SendState.NOT_SENT else ""
+    if status >= _LEAST_REFUSAL:
+        refusal = _refusal(status, document, exchange.body, secrets)
     return ProviderReply(exchange.reach, status, document, refusal)
 
 
@@ -77,6 +91,11 @@ def _refusal(status: int, document: Mapping[str, Any], body: bytes, secrets: Col
 def is_refusal(reason: str) -> bool:
     """Whether the reason of an answer is what a 4xx or 5xx said."""
     return _REFUSAL.match(reason) is not None
+
+
+def is_cause(reason: str) -> bool:
+    """Whether the reason of an answer says why our call failed, so that it is no silence."""
+    return is_refusal(reason) or reason in UNREACHED.values()
 
 
 def _leaves(value: object) -> Iterator[str]:

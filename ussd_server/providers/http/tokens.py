@@ -108,7 +108,7 @@ class AccessTokens:
         asked_at = self._monotonic()
         reply = self._fetch(until)
         text, life_seconds = reply.get("access_token"), _seconds(reply.get("expires_in"))
-        if reply.reach is not SendState.NOT_SENT:
+        if reply.refusal or reply.reach is not SendState.NOT_SENT:
             # While the breaker is open nothing is sent, and the last refusal stays the reason.
             self._refusal = reply.refusal
         if reply.status == 200 and isinstance(text, str) and _TOKEN.fullmatch(text) and life_seconds > 0:

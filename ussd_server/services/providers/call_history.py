@@ -13,7 +13,7 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.models.providers import ProviderCalls
 from ussd_server.providers.failures import FAILURES, Fault
-from ussd_server.providers.http.replies import is_refusal
+from ussd_server.providers.http.replies import is_cause, is_refusal
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.providers.messages import CALLS_KEPT_DAYS, QuarterOfCalls
 from ussd_server.services.runtime import Runtime
@@ -128,8 +128,8 @@ class CallCounts:
 
 
 def _error_of(answer: ProviderAnswer, is_answered: bool) -> str:
-    """What went wrong with a call: what the provider said, and silence where it said nothing."""
-    if is_refusal(answer.reason):
+    """What went wrong with a call: what the provider said or why it was not reached, else silence."""
+    if is_cause(answer.reason):
         return answer.reason
     what = "it did not answer" if not is_answered else f"{answer.failure or 'its answer is unclear'}"
     return f"{what} ({answer.reason})" if answer.reason else what

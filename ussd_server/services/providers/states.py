@@ -11,7 +11,7 @@ from ussd_server.languages import gettext, marked
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderFloat
-from ussd_server.providers.http.replies import is_refusal
+from ussd_server.providers.http.replies import UNREACHED, is_cause, is_refusal
 from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import title
 from ussd_server.services.audit.trail import write_audit_event
@@ -129,6 +129,9 @@ class ProviderStateService:
             message = gettext("It does not answer our calls; new payments are refused until it does.")
             if sums.is_refused:
                 message = gettext("It refuses our calls; new payments are refused until it takes them.")
+            elif (last := sums.last_error or "") in UNREACHED.values():
+                why = gettext(last)
+                message = gettext("We do not reach it: %(why)s; new payments are refused until we do.", why=why)
             return ProviderStatus.UNAVAILABLE, sums.trouble_since, message
         if sums.total >= _FEWEST_CALLS and share < _GOOD_SHARE:
             message = gettext(
@@ -189,8 +192,10 @@ class OutageWatch:
 
 def _notify(state: OperatorProviderState, is_away: bool, outbox: MailOutbox, now: datetime) -> None:
     """Write mails to operators, one of each an hour for a provider that comes and goes."""
-    said = state.last_error if is_away and is_refusal(state.last_error or "") else None
-    away = marked("refuses our calls" if said else "does not answer")
+    said = state.last_error if is_away and is_cause(state.last_error or "") else None
+    away = marked("does not answer")
+    if said:
+        away = marked("refuses our calls") if is_refusal(said) else marked("is not reached")
     about = {
         "provider": state.name,
         "state": away if is_away else marked("answers again"),
