@@ -14,6 +14,7 @@ from werkzeug.test import TestResponse
 from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Operators, Visit, confirmation
 from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row
+from tests.services.reconciliation.test_stated_direction import PORTAL, RECEIPTS
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
@@ -272,6 +273,23 @@ def test_the_reading_of_a_file_is_shown_and_corrected_before_anything_is_stored(
     form = {"csrf_token": ann.token, "provider": "mtn", "file": (io.BytesIO(b"%PDF"), "day.pdf")}
     part = ann.web.post("/console/operator/reconciliation/new", data=form, headers={"HX-Request": "true"})
     assert (part.status_code, "PDF" in part.text) == (200, True)
+
+
+def test_a_file_without_directions_is_read_as_the_operator_says_and_so_is_the_next_one(
+    operator: Operators, services: Services
+) -> None:
+    ann = operator("ann")
+    refused = upload(ann, RECEIPTS, "mtn", result="try")
+    assert (refused.status_code, "whether the money came in or went out" in refused.text) == (400, True)
+    both = upload(ann, RECEIPTS, "mtn", result="try", all_in="yes", our_number="0772000999")
+    assert (both.status_code, "Either every line came in" in both.text) == (400, True)
+    tried = upload(ann, RECEIPTS, "mtn", result="try", all_in="yes")
+    assert (tried.status_code, "UGX 20,500" in tried.text) == (200, True)
+    assert 'name="all_in" value="yes" checked' in tried.text
+    assert upload(ann, PORTAL, "mtn", our_number="0772000999", is_confirmed="yes").status_code == 303
+    (kept,) = services.statement_layouts.list(operator_context())
+    assert (kept.our_number, kept.created_by) == ("0772000999", "ann@ops.example")
+    assert upload(ann, PORTAL, "mtn", result="try").status_code == 200
 
 
 def test_what_a_statement_covers_and_steps_that_nothing_explains_take_a_second_operator(

@@ -83,6 +83,17 @@ def test_a_note_on_a_payment_is_read_by_everyone_who_sees_it(
         assert "asked MTN" in page.text
 
 
+def test_operators_see_by_which_connection_a_payment_was_sent(
+    visit: Visit, operator: Operators, services: Services, example_client: ExampleClient
+) -> None:
+    payment = pay(services, example_client).transaction_id
+    ann = operator("ann")
+    assert "Connection" not in ann.get(f"/operator/transactions/{payment}").text
+    Transaction.update(sent_to="https://old.example.com mtnuganda user").execute()
+    assert "https://old.example.com mtnuganda user" in ann.get(f"/operator/transactions/{payment}").text
+    assert "old.example.com" not in visit("admin").get(f"/transactions/{payment}").text
+
+
 def test_a_list_offers_the_usual_periods_and_keeps_its_other_filters(
     visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
 ) -> None:

@@ -10,6 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.providers.statement_format import DateOrder, StatementField, Thousands
 from ussd_server.services.reconciliation.messages import StatementReading
+from ussd_server.services.reconciliation.stated_direction import NOT_STATED, StatedDirection
 from ussd_server.services.statement_layouts.messages import KeepLayout, PreviewStatement, StatementPreview
 from ussd_server.status import Code, ServiceError
 
@@ -39,6 +40,7 @@ def reading_in_form() -> StatementReading:
         DateOrder(dates) if dates in set(DateOrder) else None,
         Thousands(thousands) if thousands in set(Thousands) else None,
         _corrected_columns(),
+        StatedDirection("all_in" in request.form, request.form.get("our_number", "").strip() or None),
     )
 
 
@@ -49,9 +51,10 @@ def preview_of(file: IO[bytes], provider: str, reading: StatementReading, contex
 
 
 def keep_corrections(file: IO[bytes], provider: str, reading: StatementReading, context: RequestContext) -> None:
-    """Keep the columns that the operator corrected, if there are any."""
-    if reading.columns:
-        wanted = KeepLayout(provider, file, reading.columns, context.caller.operator or "")  # type: ignore[arg-type]
+    """Keep the columns that the operator corrected and the direction that it stated, if there are any."""
+    if reading.columns or reading.direction != NOT_STATED:
+        by = context.caller.operator or ""
+        wanted = KeepLayout(provider, file, reading.columns, by, reading.direction)  # type: ignore[arg-type]
         services().statement_layouts.keep(wanted, context)
 
 
