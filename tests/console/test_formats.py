@@ -9,6 +9,7 @@ from markupsafe import escape
 
 from ussd_server import values
 from ussd_server.console import charts, formats
+from ussd_server.console.tables import cut_references
 
 MOMENT = datetime(2026, 11, 20, 22, 15, 30, 123000, tzinfo=UTC)
 
@@ -65,3 +66,14 @@ def test_a_line_has_gaps_where_nothing_is_known_and_small_values_have_a_scale_of
     assert chart.count("<circle") == 3
     assert "b: 0.041" in chart
     assert ">0.06<" in chart
+
+
+def test_long_references_of_a_list_are_cut_where_they_are_alike() -> None:
+    sessions = [f"01a2290b-{middle}-7048-80d0-8b0fcf3f2ea0/deposit_confirm#1" for middle in ("e837", "f111")]
+    dated = [f"school-fees-of-term-3-2026-{number}" for number in (101, 102)]
+    cuts = cut_references([*sessions, *dated, "order-7"])
+    assert [cuts[each][1] for each in sessions] == ["b-e837-7048-80", "b-f111-7048-80"]
+    assert [cuts[each][1] for each in dated] == ["erm-3-2026-101", "erm-3-2026-102"]
+    assert all("".join(parts) == each for each, parts in cuts.items())
+    assert "order-7" not in cuts
+    assert cut_references([]) == {}

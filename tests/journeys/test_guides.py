@@ -9,13 +9,14 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from standardwebhooks import Webhook
 
+from tests.outbound.certificates import Authority
 from tests.support.real_service.service import Service
 
 _FOLDER = Path(__file__).parents[2] / "docs/guides"
@@ -33,6 +34,23 @@ _PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-versio
 _INSTALLS = {
     "python": [*_PIP, "--target"],
     "javascript": ["npm", "install", "--silent", "--no-audit", "--no-fund", "--offline", "--prefix"],
+}
+# Parts of a document and settings.
+_NO_COMMAND = re.compile(r"\w+:( |$)|USSD_\w+=")
+# They run until they are stopped.
+_SERVERS = ("python -m simulators.", "ussd-server smpp")
+_SERVER_SECONDS = 5
+# Exit status 1 says that something is to be mended: here, an operator that does not exist.
+_FINDS_FAULTS = "ussd doctor"
+_RUN_ELSEWHERE = {
+    "pip install": "the fixture libraries",
+    "npm install": "the fixture libraries",
+    "systemctl": "tests/journeys/test_deployment.py",
+    "ussd-server run": "test_provider_guides.py",
+    "mtn-1": "test_provider_guides.py",
+    "providers try": "tests/providers",
+    "clients connection": "it needs a second contract in the settings",
+    "movements same": "it needs a collection that succeeded without a receipt",
 }
 _ENDINGS = {"sh": "sh", "python": "py", "javascript": "mjs", "php": "php"}
 
@@ -93,23 +111,67 @@ def test_the_first_call_of_the_readme_is_answered_as_it_says(service: Service) -
     assert {name: reply["data"][name] for name in same} == {name: shown["data"][name] for name in same}
 
 
-def test_the_commands_of_pages_without_programs_run_as_they_are_written(service: Service, tmp_path: Path) -> None:
-    """In a folder of their own, with the variables of the page about all guides and its PATH."""
-    environment = exported(service) | {"USSD_DATA_DIR": str(service.folder)}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    for page in (_FOLDER / "take-money-at-a-till.md", _FOLDER / "give-your-service-a-pin.md"):
-        for commands in blocks(page, "sh"):
-            ran = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", commands],
-                cwd=tmp_path,
-                env=environment | {"PYTHONPATH": str(_CLIENTS.parent)},
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_PATIENCE_SECONDS * 4,
-            )
-            assert ran.returncode == 0, f"{page.name}: {ran.stdout}{ran.stderr}"
-            assert "Traceback" not in ran.stderr
+def typed_lines(page: Path) -> list[str]:
+    """What a page has to type outside its fenced blocks; a line that ends in a backslash goes on."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"^ {4,}(\S(?:.*\\\n)*.*)$", text, re.MULTILINE)
+
+
+@pytest.fixture
+def at_a_terminal(service: Service, tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Runs what is typed in a folder of its own, with the variables of the page about all guides and its PATH."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    # What INSTALL.md makes of it in production.
+    (programs / "ussd").symlink_to(Path(sys.executable).parent / "ussd-server")
+    (tmp_path / "operator.pem").write_text(Authority().pem)
+    environment = exported(service) | {"USSD_DATA_DIR": str(service.folder), "PYTHONPATH": str(_CLIENTS.parent)}
+    environment["PATH"] = f"{programs}:{Path(sys.executable).parent}:{environment['PATH']}"
+
+    def run(typed: str) -> subprocess.CompletedProcess[str]:
+        if "$ID" in typed:
+            held = json.loads(run("ussd-server movements list --held --json").stdout)
+            environment["ID"] = held["items"][-1]["movement_id"]
+        is_server = typed.startswith(_SERVERS)
+        limit = f"timeout --signal=INT {_SERVER_SECONDS} " if is_server else ""
+        ran = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", limit + typed],
+            cwd=tmp_path,
+            env=environment,
+            input="a password\n",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PATIENCE_SECONDS * 4,
+        )
+        assert "Traceback" not in ran.stderr, typed + ran.stderr
+        good = (0, 124, 130) if is_server else (0, 1) if typed == _FINDS_FAULTS else (0,)
+        assert ran.returncode in good, typed + ran.stdout + ran.stderr
+        return ran
+
+    return run
+
+
+def test_the_commands_of_pages_without_programs_run_as_they_are_written(
+    at_a_terminal: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    for name in ("take-money-at-a-till", "give-your-service-a-pin"):
+        for commands in blocks(_FOLDER / f"{name}.md", "sh"):
+            at_a_terminal(commands)
+
+
+def test_every_line_to_type_in_a_guide_runs_as_it_is_written(
+    at_a_terminal: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    at_a_terminal("ussd-server clients create acme; ussd-server codes assign '*384*123#' --client acme")
+    at_a_terminal(blocks(_FOLDER / "take-money-at-a-till.md", "sh")[0])
+    ran = []
+    for page in sorted(_FOLDER.glob("*.md")):
+        for typed in typed_lines(page):
+            if not (_NO_COMMAND.match(typed) or any(each in typed for each in _RUN_ELSEWHERE)):
+                at_a_terminal(typed)
+                ran.append(typed)
+    assert len(ran) >= 12
 
 
 @pytest.mark.needs_node

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from enum import Enum
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -23,6 +24,8 @@ from ussd_server.values import shillings, without_marks
 from ussd_server.wire import Page
 
 _LONGEST_WORD = 60
+_CUT_AT = 14
+"""How many letters of a long reference a list shows: those by which it differs from its neighbours."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.]+")
 _NO_NOUN = re.compile(r"^(?:list|show|find|search)_(?:any_)?|_for_operators$")
 
@@ -185,6 +188,13 @@ class DataTable:
         return next((column for column in self.shown_columns if column.link), None)
 
     @property
+    def cuts(self) -> dict[str, tuple[str, str, str]]:
+        """The long references of the page, each as what is hidden before, what is shown, and what is hidden after."""
+        return cut_references(
+            str(column.of(row)) for column in self.shown_columns if column.kind == "reference" for row in self.rows
+        )
+
+    @property
     def file_columns(self) -> Sequence[Column]:
         """The columns of CSV and JSON."""
         return [column for column in self.columns if column.where != "page"]
@@ -208,6 +218,23 @@ class DataTable:
     @property
     def is_filtered(self) -> bool:
         return "cursor" in request.args or any(item.chosen for item in self.filters)
+
+
+def cut_references(references: Iterable[str]) -> dict[str, tuple[str, str, str]]:
+    """Cut those of more than 14 letters where they are alike: the part is kept in which each begins to differ."""
+    ordered = sorted(set(references))
+    same = [_alike(*pair) for pair in pairwise(ordered)]
+    cuts = {}
+    for reference, *alike in zip(ordered, [0, *same], [*same, 0], strict=False):
+        if len(reference) > _CUT_AT:
+            begin = max(0, min(max(alike) - 2, len(reference) - _CUT_AT))
+            end = begin + _CUT_AT
+            cuts[reference] = reference[:begin], reference[begin:end], reference[end:]
+    return cuts
+
+
+def _alike(one: str, other: str) -> int:
+    return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
 
 
 def _usual_period(title: str, first: date, last: date | None, time: str) -> UsualPeriod:

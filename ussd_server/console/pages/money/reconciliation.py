@@ -14,7 +14,7 @@ from typing import IO, Any
 from flask import Response, abort, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
-from ussd_server.console import forms
+from ussd_server.console import formats, forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, fault_of, shown_again
 from ussd_server.console.links import link_to
@@ -77,14 +77,14 @@ _STATEMENT_COLUMNS = (
     PROVIDER,
     Column("first_at", "From", "moment"),
     Column("last_at", "To", "moment"),
-    Column("lines", "Lines", "number", value=lambda row: sum(row.lines.values())),
+    Column("lines", "Lines", "number", is_minor=True, value=lambda row: sum(row.lines.values())),
     Column("differences", "Differences", "number", value=lambda row: row.difference_count),
     Column("sum_difference", "Ours less theirs", "money", value=lambda row: row.ours_cents - row.theirs_cents),
     Column("imported_at", "Compared", "moment"),
     Column("statement_id", "Id", "id", where="files"),
 )
 _DIFFERENCE_COLUMNS = (
-    Column("line", "Line", "number", missing="none"),
+    Column("line", "Line", "number", missing="none", is_minor=True),
     Column(
         "verdict",
         "Difference",
@@ -92,8 +92,8 @@ _DIFFERENCE_COLUMNS = (
         value=lambda each: VERDICTS[each.verdict],
         link=lambda each: link_to("difference", each.difference_id),
     ),
-    Column("ours", "Ours", "reference", value=lambda each: side(each.ours), missing="nothing"),
-    Column("theirs", "Theirs", "reference", value=lambda each: side(each.theirs), missing="nothing"),
+    Column("ours", "Ours", value=lambda each: side(each.ours), missing="nothing"),
+    Column("theirs", "Theirs", value=lambda each: side(each.theirs), missing="nothing"),
     Column("provider_id", "Their id", "code"),
     Column("dated", "Dated", "word"),
     Column("reference", "Reference", "reference", where="files"),
@@ -252,7 +252,7 @@ def propose_unmoved(context: RequestContext, difference_id: str) -> Any:
 
 def side(value: int | str | None) -> str | None:
     """The value of one side of a difference: a status, or an amount with its sign."""
-    return written_amount(value) if isinstance(value, int) else value
+    return written_amount(value) if isinstance(value, int) else value and formats.translated(value)
 
 
 def review_of(each: DifferenceView) -> str:

@@ -29,7 +29,7 @@ def list_reviews(context: RequestContext) -> Response:
         Column("client", "Client", value=lambda item: clients.get(item.client_id, item.client_id)),
         Column("amount", "Amount", "money", value=lambda item: item.transaction.amount_cents),
         Column("status", "Status", "status", value=lambda item: item.transaction.status.value),
-        Column("type", "Type", "word", value=lambda item: item.transaction.type.value),
+        Column("type", "Type", "word", value=lambda item: item.transaction.type.value, is_minor=True),
         Column("provider", "Provider", "word", value=lambda item: provider_name(item.transaction.provider)),
         Column("reference", "Reference", value=lambda item: item.transaction.reference, where="files"),
         Column("reason", "Why", "sentence"),
