@@ -32,6 +32,13 @@ def refusals(monkeypatch: pytest.MonkeyPatch, **settings: str) -> list[str]:
     return [line.partition(":")[0] for line in str(refused.value).splitlines()]
 
 
+def test_a_replica_is_for_postgresql_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refusals(monkeypatch, USSD_REPLICA_URL="postgresql://replica/ussd") == ["USSD_REPLICA_URL"]
+    monkeypatch.setenv("USSD_DATABASE_URL", "postgresql://primary/ussd")
+    assert read_settings().replica_url == "postgresql://replica/ussd"
+    assert refusals(monkeypatch, USSD_REPLICA_URL="sqlite:///x") == ["USSD_REPLICA_URL"]
+
+
 def test_without_settings_everything_is_local_and_in_one_folder(tmp_path: Path) -> None:
     settings = read_settings()
     assert settings.bind == "127.0.0.1:8000"

@@ -38,6 +38,7 @@ _drop_offs = Counter(
     "ussd_sessions_dropped", "Conversations that phones broke off.", ["code", "menu", "node", "end_reason"]
 )
 _dropped_requests = Counter("ussd_request_log_dropped", "Requests that are missing in the request log.")
+_replica_away = Gauge("ussd_replica_away", "Processes that read lists from the primary.", multiprocess_mode="livesum")
 # Endpoint, status and code of each request that is not counted yet, and the seconds that it took.
 ended_requests: deque[tuple[tuple[str, int, str], float]] = deque()
 _resident = Gauge("ussd_process_resident_bytes", "Memory of a web process.", multiprocess_mode="liveall")
@@ -92,3 +93,12 @@ def count_drop_off(code: str, menu: str, node: str, end_reason: str) -> None:
 
 def note_redis(away: bool) -> None:
     _redis_away.set(away)
+
+
+def note_replica(away: bool) -> None:
+    """Log whether this process is without its read replica, and set the gauge."""
+    _replica_away.set(away)
+    if away:
+        _log.warning("the replica is away or too far behind: lists are read from the primary")
+    else:
+        _log.warning("the replica is back: lists are read from it again")

@@ -278,6 +278,7 @@ def test_words_that_no_command_can_use_are_refused_in_a_sentence(
             "damaged.json: the secrets file is not a complete JSON document",
         ),
         ("USSD_DATABASE_URL", "postgresql://[::1/ussd", "USSD_DATABASE_URL: must begin with sqlite:/// or postgres"),
+        ("USSD_REPLICA_URL", "postgresql://[::1/ussd", "USSD_REPLICA_URL: only PostgreSQL has replicas"),
     ],
 )
 def test_a_file_or_an_address_that_cannot_be_used_is_named(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.database.divided import divide, drop_months
 from tests.support.commands import run_command
 from tests.support.example_client import ExampleClient
 from tests.support.mail_server import PUBLIC_URL, SENDER, MailServer
@@ -95,6 +96,17 @@ def test_a_database_that_was_never_migrated_is_named(folder: Path) -> None:
     assert "migrate" in diagnose(folder)[1]["database"]["mend"]
     (folder / "ussd.db").touch()
     assert diagnose(folder)[1]["database"]["mend"] == "Run `ussd-server migrate`."
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_a_divided_table_whose_months_run_out_is_named(settings: Settings, folder: Path) -> None:
+    places = {"USSD_DATABASE_URL": settings.database_url, "USSD_REDIS_URL": settings.redis_url}
+    divide(settings.database_url)
+    assert diagnose(folder, **places)[1]["partitions"]["mend"] is None
+    drop_months(settings.database_url)
+    status, findings = diagnose(folder, **places)
+    assert status == 1
+    assert "worker" in findings["partitions"]["mend"]
 
 
 def test_a_service_whose_time_is_not_the_databases_is_named(settings: Settings, folder: Path) -> None:

@@ -11,7 +11,7 @@ from peewee import OperationalError
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from ussd_server.bootstrap import Services
-from ussd_server.database.request_days import days_of_requests, end_of_requests
+from ussd_server.database.partitions import days_of_requests, end_of_requests
 from ussd_server.database.unit_of_work import database
 from ussd_server.models.keys import ApiRequest
 from ussd_server.services.request_log.messages import LoggedRequest

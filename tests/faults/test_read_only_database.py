@@ -20,7 +20,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.cli.service.doctor_database import losses_of_a_failover
-from ussd_server.database.opening import database_at, open_database
+from ussd_server.database.opening import database_at, open_database, postgres_pool
 from ussd_server.database.schema import migrate
 from ussd_server.database.servers import present_standbys
 from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, database, database_fault
@@ -178,6 +178,10 @@ def test_the_doctor_survives_an_address_with_an_unknown_option(tmp_path: Path) -
     status, found = diagnose(tmp_path, USSD_DATABASE_URL="postgresql://127.0.0.1/ussd?nonsense=1")
     assert status == 1
     assert found["database"]["mend"]
+
+
+def test_of_several_replicas_none_has_to_take_writes() -> None:
+    assert "target_session_attrs" not in postgres_pool("postgresql://one,two/ussd", 1).connect_params
 
 
 def connected_to() -> int:

@@ -16,8 +16,10 @@ from limits import (
 )
 
 from ussd_server.clock import Clock
+from ussd_server.database.servers import Replica
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.sliding_window import SlidingWindowStorage
+from ussd_server.metrics import note_replica
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import Provider
@@ -91,6 +93,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     return Runtime(
         settings=settings,
         clock=clock,
+        replica=_replica(settings),
         keyring=keyring,
         vault=vault,
         tokens=tokens,
@@ -114,6 +117,12 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         within_rate=lambda connection: limiter.hit(f"provider:{connection}", "all").accepted,
         at_kill_point=kill_point(settings.kill_point),
     )
+
+
+def _replica(settings: Settings) -> Replica | None:
+    if not settings.replica_url:
+        return None
+    return Replica(settings.replica_url, settings.threads, settings.replica_lag_seconds, note_replica)
 
 
 def _limiter(settings: Settings, adapters: Sequence[Provider]) -> Limiter:

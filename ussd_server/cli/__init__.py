@@ -42,6 +42,7 @@ _MODULES = {
     ".phone.dial": ("dial",),
     ".phone.menu": ("menu",),
     ".service.check": ("check",),
+    ".service.database": ("database",),
     ".service.doctor": ("doctor", "mail"),
     ".service.operators": ("operators",),
     ".service.run": ("migrate", "run", "smpp", "worker"),

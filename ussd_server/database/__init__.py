@@ -1,1 +1,1 @@
-"""The database: connections, transactions, group commit, compiled queries and migrations."""
+"""The database: connections, transactions, group commit, compiled queries, replica and migrations."""

@@ -20,10 +20,7 @@ def open_database(url: str, max_connections: int, pooler: str | None = None) -> 
     """Bind all tables to the database at `url` (`sqlite:///...` or `postgresql://...`).
 
     Closes the idle connections of the database that was open before. Connects to nothing yet. Raises ValueError for any
-    other kind of address.
-
-    `pooler` is how a pooler between lends its connections: for a `session`, or for a `transaction`, where a session has
-    no settings and no prepared statements of its own.
+    other kind of address. `pooler` is that of `postgres_pool`.
     """
     opened = database_at(url, max_connections, pooler)
     if database.obj is not None:
@@ -38,14 +35,18 @@ def database_at(url: str, max_connections: int, pooler: str | None = None) -> Di
     """
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
-        return Sqlite(_sqlite_pool(url.removeprefix("sqlite:///"), max_connections))
+        return Sqlite(sqlite_pool(url.removeprefix("sqlite:///"), max_connections))
     if scheme in ("postgresql", "postgres"):
-        return Postgres(_postgres_pool(url, max_connections, pooler))
+        return Postgres(postgres_pool(url, max_connections, pooler, **writable_host(url)))
     raise ValueError("the database address must begin with sqlite:/// or postgresql://")
 
 
-def _postgres_pool(url: str, max_connections: int, pooler: str | None) -> PostgresPool:
-    named: dict[str, Any] = _writable_host(url)
+def postgres_pool(url: str, max_connections: int, pooler: str | None = None, **named: Any) -> Any:
+    """Return a connection pool for PostgreSQL. Connects to nothing yet.
+
+    `pooler` is how a pooler between lends its connections: for a `session`, or for a `transaction`, where a session has
+    no settings and no prepared statements of its own.
+    """
     if pooler is None:
         named["options"] = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
     elif pooler == "transaction":
@@ -70,14 +71,15 @@ def connection_parts(url: str) -> dict[str, Any]:
         return {}  # connecting raises the error
 
 
-def _writable_host(url: str) -> dict[str, Any]:
+def writable_host(url: str) -> dict[str, str]:
     """Return the option by which PostgreSQL's client chooses the host that takes writes, unless `url` has it."""
     parts = connection_parts(url)
     has_several = "," in str(parts.get("host", ""))
     return {"target_session_attrs": "read-write"} if has_several and "target_session_attrs" not in parts else {}
 
 
-def _sqlite_pool(path: str, max_connections: int) -> SqlitePool:
+def sqlite_pool(path: str, max_connections: int) -> Any:
+    """Return a connection pool for a file. Connects to nothing yet."""
     return SqlitePool(
         path,
         max_connections=max_connections,

@@ -95,7 +95,11 @@ def _compared(expected: _Schema, live: _Schema) -> Iterator[Difference]:
         # The rows of a partitioned table lie in its partitions, so each partition needs the constraints too.
         whole = parts.pop(table, frozenset()) if len(parts) > 1 else frozenset()
         for item in items:
-            if any(item not in part_items for part_items in parts.values()):
+            if "TRUNCATE" in item.definition and whole:
+                missing = item not in whole
+            else:
+                missing = any(item not in part_items for part_items in parts.values())
+            if missing:
                 yield Difference(table, f"has lost or changed {_named(item)}")
         names = {(item.kind, item.name) for item in items}
         for item in whole.union(*parts.values()):
@@ -123,7 +127,8 @@ def _read_postgres() -> _Schema:
     return {table: frozenset(items) for table, items in schema.items()}
 
 
-# Constraints and indexes are compared by definition, because partitions name them differently.
+# Constraints and indexes are compared by definition, because partitions name them differently. A trigger's text names
+# its table, which differs for a partition.
 _CATALOG = r"""
 WITH tables AS (
     SELECT part.oid, part.relname::text AS part, coalesce(whole.relname, part.relname)::text AS name,
@@ -149,7 +154,7 @@ SELECT name, part, CASE WHEN indisunique THEN 'unique index' ELSE 'index' END,
 FROM tables JOIN pg_index ON indrelid = oid
 UNION ALL
 SELECT name, part, 'trigger', tgname::text,
-    concat(pg_get_triggerdef(pg_trigger.oid, true), ' ', tgenabled)
+    concat(replace(pg_get_triggerdef(pg_trigger.oid, true), format(' ON %%s ', part), ' ON '), ' ', tgenabled)
 FROM tables JOIN pg_trigger ON tgrelid = tables.oid WHERE tgconstraint = 0
 UNION ALL
 SELECT name, part, 'disabled trigger of', pg_get_constraintdef(tgconstraint, true), ''

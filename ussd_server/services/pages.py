@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from peewee import ModelSelect
 
+from ussd_server.database.servers import Replica, rows_that_may_lag
 from ussd_server.database.tables import Table
 from ussd_server.security.tokens import Tokens
 from ussd_server.status import Code, ServiceError
@@ -64,10 +65,11 @@ def page_of(
     request: ListPage,
     tokens: Tokens,
     views: Callable[[list[Any]], Iterable[View]],
+    replica: Replica | None = None,
 ) -> Page[View]:
     """The page of views of the newest rows, in the period of the request if it has one.
 
-    The cost does not grow with the number of newer rows.
+    The cost does not grow with the number of newer rows. A page that is read from a replica may lag by some seconds.
     Raises INVALID_REQUEST for a cursor of another list.
     """
     kind = table._meta.table_name
@@ -77,7 +79,7 @@ def page_of(
         position = tokens.read_cursor(kind, request.cursor)
         assert is_id(position)
         rows = rows.where(table.id < position)
-    newest = list(rows.order_by(table.id.desc()).limit(request.limit + 1))
+    newest = rows_that_may_lag(rows.order_by(table.id.desc()).limit(request.limit + 1), replica)
     page = newest[: request.limit]
     next_cursor = tokens.cursor(kind, page[-1].id) if len(newest) > request.limit else None
     return Page(tuple(views(page)), next_cursor)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ussd_server.clock import Clock
+    from ussd_server.database.servers import Replica
     from ussd_server.limits.limiter import Limiter
     from ussd_server.outbound.addresses import AddressGuard
     from ussd_server.providers.http.shared_tokens import SharedTokens
@@ -32,13 +33,14 @@ if TYPE_CHECKING:
 class Runtime:
     """The clock, the keys, the connections and the shared state of a process. The database is open.
 
-    `sms_sender` is None where no messages are sent. `within_rate` counts one more call of a provider, and returns False
-    when its rate is used up. `at_kill_point` is called with the name of every point at which fault tests may end the
-    process.
+    `replica` is None where every list is read from the primary, `sms_sender` where no messages are sent. `within_rate`
+    counts one more call of a provider, and returns False when its rate is used up. `at_kill_point` is called with the
+    name of every point at which fault tests may end the process.
     """
 
     settings: Settings
     clock: Clock
+    replica: Replica | None
     keyring: Keyring
     vault: Vault
     tokens: Tokens
@@ -71,5 +73,7 @@ class Runtime:
         self.outages.close()
         self.providers.close()
         self.shared_tokens.close()
+        if self.replica is not None:
+            self.replica.close()
         if self.sms_sender is not None:
             self.sms_sender.close()

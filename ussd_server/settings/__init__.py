@@ -76,6 +76,8 @@ class Settings:
     smtp_url: str | None = field(repr=False)
     mail_from: str | None
     sms: SmsAccess | None
+    replica_url: str | None
+    replica_lag_seconds: int
     kill_point: str | None
     channel_limit_per_minute: int
     keep_sessions_days: int
@@ -197,6 +199,8 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         smtp_url=env.str("SMTP_URL", None),
         mail_from=env.str("MAIL_FROM", None),
         sms=sms,
+        replica_url=env.str("REPLICA_URL", None),
+        replica_lag_seconds=env.int("REPLICA_LAG_SECONDS", 5, validate=validate.Range(1, 60)),
         kill_point=env.str("KILL_POINT", None),
         channel_limit_per_minute=env.int("CHANNEL_LIMIT_PER_MINUTE", 12_000, validate=validate.Range(60, 600_000)),
         keep_sessions_days=env.int("KEEP_SESSIONS_DAYS", 90, validate=validate.Range(1, 36_500)),

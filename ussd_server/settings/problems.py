@@ -31,6 +31,11 @@ def malformed(settings: Settings) -> list[str]:
         problems.append("USSD_BIND: must be an address and a port, such as 127.0.0.1:8000")
     if _scheme_of(settings.database_url) not in ("sqlite", "postgresql", "postgres"):
         problems.append("USSD_DATABASE_URL: must begin with sqlite:/// or postgresql://")
+    if settings.replica_url is not None:
+        if settings.database_url.startswith("sqlite"):
+            problems.append("USSD_REPLICA_URL: only PostgreSQL has replicas, and USSD_DATABASE_URL names SQLite")
+        elif _scheme_of(settings.replica_url) not in ("postgresql", "postgres"):
+            problems.append("USSD_REPLICA_URL: must begin with postgresql://")
     if not is_address(settings.redis_url):
         problems.append(
             "USSD_REDIS_URL: must be redis://host:port/db, rediss://..., unix:///path, "

@@ -11,12 +11,12 @@ _SHOWN = (
     "environment", "machines", "workers", "threads", "worker_threads", "bind", "public_url", "trusted_proxies",
     "mail_from", "operator_addresses", "console_idle_seconds", "console_phone_pays", "session_idle_seconds",
     "hold_money", "may_lose_commits", "session_life_seconds", "channel_limit_per_minute", "provider_timeout_seconds",
-    "float_alert_shillings", "keep_sessions_days", "keep_deliveries_days", "keep_requests_days",
+    "float_alert_shillings", "keep_sessions_days", "keep_deliveries_days", "keep_requests_days", "replica_lag_seconds",
     "allow_private_addresses", "mobile_blocks", "log_level",
     "data_dir", "secrets_file", "reports_dir", "statement_headings", "ca_file",
 )  # fmt: skip
 _NAMES = {"environment": "USSD_ENV"}
-_ADDRESSES = ("database_url", "redis_url", "smtp_url")
+_ADDRESSES = ("database_url", "replica_url", "redis_url", "smtp_url")
 # Of the settings of providers and of the sender of messages, all others are secrets or may be.
 _SHOWN_OF_PROVIDERS = (
     "_BASE_URL",

@@ -51,6 +51,7 @@ class Cluster:
             shutil.copy(home / "node.key", home / "node.crt")
         settings = dict(re.findall(r"^(\w+)=(.*)$", self._written("settings.env"), re.MULTILINE))
         self.database_url, self.redis_url = settings["USSD_DATABASE_URL"], settings["USSD_REDIS_URL"]
+        self.replica_url = settings["USSD_REPLICA_URL"]
 
     def start(self) -> None:
         """Start everything and make the service's database."""

@@ -109,13 +109,15 @@ def _proxies(settings: Settings) -> DoctorFinding:
 
 def _links_without_tls(settings: Settings) -> Iterator[DoctorFinding]:
     """Find servers on other machines that are reached without TLS."""
-    if not settings.database_url.startswith("sqlite"):
-        named = connection_parts(settings.database_url)
+    for setting, url in (("USSD_DATABASE_URL", settings.database_url), ("USSD_REPLICA_URL", settings.replica_url)):
+        if url is None or url.startswith("sqlite"):
+            continue
+        named = connection_parts(url)
         hosts = str(named.get("host") or named.get("hostaddr") or "").split(",")
         is_elsewhere = any(not host.startswith(("/", "@")) and host not in LOCAL_HOSTS for host in hosts)
         if is_elsewhere and named.get("sslmode") not in ("require", "verify-ca", "verify-full"):
             mend = "Put ?sslmode=verify-full behind it, and sslrootcert=FILE for an authority of your own."
-            yield DoctorFinding("USSD_DATABASE_URL", "leads to another machine without demanding TLS", mend)
+            yield DoctorFinding(setting, "leads to another machine without demanding TLS", mend)
     is_elsewhere = any(host not in LOCAL_HOSTS for host in hosts_of(settings.redis_url))
     in_clear = not settings.redis_url.startswith("rediss:") and "ssl=" not in urlsplit(settings.redis_url).query
     if is_elsewhere and in_clear:

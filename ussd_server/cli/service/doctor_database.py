@@ -1,4 +1,4 @@
-"""The checks of `doctor` about the database, its standbys, and the keys in it."""
+"""The checks of `doctor` about the database, its standbys and replica, and the keys in it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from peewee import PeeweeException
 from ussd_server.cli.refusals import explain
 from ussd_server.database.dialect import UnsupportedDatabaseError
 from ussd_server.database.opening import open_database
-from ussd_server.database.request_days import end_of_requests
+from ussd_server.database.partitions import end_of_requests, ends_of_partitions
 from ussd_server.database.schema import missing_migrations
-from ussd_server.database.servers import Standbys, present_standbys
+from ussd_server.database.servers import Replica, Standbys, present_standbys
 from ussd_server.database.unit_of_work import close_connections, database_fault, database_now, dialect
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
@@ -32,11 +32,13 @@ from ussd_server.settings import Settings, has_data
 
 # Tokens and gateways' times are compared with other clocks; a larger difference matters.
 _WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
+# The worker adds months to partitioned tables when they end within 120 days; it had a month for that.
+_LEAST_AHEAD = timedelta(days=90)
 _CONNECTIONS = 2
 
 
 def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFinding]:
-    """Check the database, its standbys, and the keys; yield the result of each check."""
+    """Check the database, its standbys and replica, and the keys; yield the result of each check."""
     kind = settings.database_url.partition("://")[0]
     if kind == "sqlite" and not has_data(settings):
         yield DoctorFinding(
@@ -56,6 +58,7 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
             yield callers()
         if not missing:
             yield from smpp_binds()
+        yield from _partitions()
         yield from _days_of_requests()
         database_says = database_fault()
         if (standbys := present_standbys()) is not None:
@@ -90,6 +93,8 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
         yield DoctorFinding("clock", f"the service's time is {ahead:+} s from the database's", mend)
     else:
         yield DoctorFinding("clock", "agrees with the database's")
+    if settings.replica_url:
+        yield examine_replica(settings.replica_url, settings.replica_lag_seconds)
 
 
 def losses_of_a_failover(standbys: Standbys, *, are_accepted: bool) -> DoctorFinding:
@@ -140,6 +145,21 @@ def smpp_binds() -> Iterator[DoctorFinding]:
             yield DoctorFinding(part, "no process serves it", mend)
 
 
+def _partitions() -> Iterator[DoctorFinding]:
+    """Check that the worker adds months to partitioned tables, if there are any."""
+    ends = ends_of_partitions()
+    if not ends:
+        return
+    table, end = min(ends.items(), key=lambda each: each[1])
+    if end - datetime.now(UTC) >= _LEAST_AHEAD:
+        yield DoctorFinding("partitions", f"partitioned tables have room until {end:%Y-%m-%d}")
+        return
+    mend = "The worker adds months: see that it runs, that its user owns the table, and what its log says."
+    yield DoctorFinding(
+        "partitions", f"{table} has room until {end:%Y-%m-%d} only; then no payment can be created", mend
+    )
+
+
 def _days_of_requests() -> Iterator[DoctorFinding]:
     """Check that the worker added tomorrow's partition of the request log, if it ever added one."""
     end = end_of_requests()
@@ -152,6 +172,20 @@ def _days_of_requests() -> Iterator[DoctorFinding]:
     mend = "The worker adds days: see that it runs, that its user owns api_requests, and what its log says."
     result = f"has no partition for {tomorrow}; requests are kept, but removed row by row"
     yield DoctorFinding("request log", result, mend)
+
+
+def examine_replica(url: str, most_lag_seconds: int) -> DoctorFinding:
+    """Check that a replica answers, and its lag."""
+    replica = Replica(url, _CONNECTIONS, most_lag_seconds, lambda _: None)
+    lag = replica.lag_seconds()
+    replica.close()
+    if lag is None:
+        mend = "Start it as a standby of the database, or correct USSD_REPLICA_URL."
+        return DoctorFinding("replica", "it does not answer as a replica", mend)
+    if lag > most_lag_seconds:
+        mend = "See whether it still receives from the primary; until then lists are read from there."
+        return DoctorFinding("replica", f"{lag:.0f} s behind", mend)
+    return DoctorFinding("replica", f"{lag:.1f} s behind")
 
 
 def _keys(keyring: Keyring) -> DoctorFinding:

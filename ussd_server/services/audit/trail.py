@@ -103,7 +103,7 @@ def action_at(action: str, client_id: str, object_id: str, at: datetime) -> Audi
 
 class AuditService:
     def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
+        self._tokens, self._replica = runtime.tokens, runtime.replica
 
     def list(self, request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""
@@ -111,7 +111,7 @@ class AuditService:
         rows = matching(
             _events_of(context.client_id), request, AuditEvent.user_id, AuditEvent.action, AuditEvent.object_id
         )
-        return page_of(rows, AuditEvent, request, self._tokens, _views_with_emails)
+        return page_of(rows, AuditEvent, request, self._tokens, _views_with_emails, self._replica)
 
     def actions(self, context: RequestContext) -> tuple[str, ...]:
         """The actions in the client's audit trail; for operators, those of operators."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from peewee import Case, Column, fn
 
-from ussd_server.database.request_days import end_of_requests
+from ussd_server.database.partitions import end_of_requests, ends_of_partitions
 from ussd_server.database.servers import present_standbys, server_load
 from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, database_fault
 from ussd_server.models.keys import KeyUsage
@@ -249,6 +249,9 @@ def measures_of_server() -> Iterator[Measure]:
         yield Measure("ussd_database_connections_share", "The used share of all connections.", load.connections_share)
         yield Measure("ussd_database_transaction_id_age", "Transactions since the oldest frozen one.", load.id_age)
         yield Measure("ussd_database_archive_failing", "1 while archiving fails.", float(load.is_archive_failing))
+    for table, end in sorted(ends_of_partitions().items()):
+        seconds = (end - datetime.now(UTC)).total_seconds()
+        yield Measure("ussd_partitions_left_seconds", "How long a table has partitions.", seconds, {"table": table})
     requests_end = end_of_requests()
     if requests_end is not None:
         seconds = (requests_end - datetime.now(UTC)).total_seconds()

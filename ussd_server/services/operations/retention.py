@@ -1,4 +1,4 @@
-"""Retention: removes old sessions, messages, deliveries, mails and requests, and adds days to the request log.
+"""Retention: removes old sessions, messages, deliveries, mails and requests, and adds months and days to partitions.
 
 Transactions, their events, the ledger and the audit trail stay.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ussd_server.database.request_days import keep_days_of_requests
+from ussd_server.database.partitions import add_partitions, ends_of_partitions, keep_days_of_requests
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.models.sending import Delivery, Mail, Sms
 from ussd_server.models.ussd import UssdSession
@@ -17,6 +17,8 @@ from ussd_server.services.ussd.endings import remove_sessions
 from ussd_server.services.webhooks.messages import DeliveryStatus
 from ussd_server.values import kampala_day, new_id_floor
 
+# This month and three whole ones after it.
+_MONTHS_AHEAD = timedelta(days=120)
 _DAYS_AHEAD = timedelta(days=7)
 # An API key is mailed about once within its last seven days, a webhook once within a day of failing.
 _MAIL_DAYS = 30
@@ -41,14 +43,14 @@ class Retention:
     def clean(self, limit: int = 500) -> int:
         """Remove up to `limit` old deliveries, sessions, messages, mails and requests each; return their number.
 
-        First, once an hour on PostgreSQL, the request log gets the days of the next week and loses old ones. Raises
-        OperationalError when another connection holds a lock for too long.
+        First, once an hour, partitioned tables that end within 120 days get further months, and the request log gets
+        the days of the next week and loses old ones. Raises OperationalError when another connection holds a lock for
+        too long.
         """
         if self._clock.now() >= self._next_check_at:
             # After a lock conflict, too, the next attempt is an hour later.
             self._next_check_at = self._clock.now() + _NEXT_CHECK
-            today = self._clock.now()
-            keep_days_of_requests(self._oldest_requests().date(), today.date(), (today + _DAYS_AHEAD).date())
+            self._turn_partitions(self._clock.now())
         is_done = (Delivery.id < self._floor(self._deliveries_days)) & (Delivery.status != DeliveryStatus.WAITING)
         of_sessions = self._floor(self._sessions_days)
         is_over = (UssdSession.id < of_sessions) & (UssdSession.status != "active")
@@ -63,6 +65,12 @@ class Retention:
         )
         KeyUsage.delete().where(KeyUsage.day < kampala_day(self._clock.now() - timedelta(days=_USAGE_DAYS))).execute()
         return removed
+
+    def _turn_partitions(self, now: datetime) -> None:
+        for table, end in ends_of_partitions().items():
+            if end < now + _MONTHS_AHEAD:
+                add_partitions(table, now + _MONTHS_AHEAD)
+        keep_days_of_requests(self._oldest_requests().date(), now.date(), (now + _DAYS_AHEAD).date())
 
     def _oldest_requests(self) -> datetime:
         """The beginning of the oldest day (UTC) of requests that is kept."""

@@ -49,7 +49,7 @@ class RequestLogService:
     """Reads the request log and the usage of keys. The last second may be missing, of usage five."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._tokens = runtime.clock, runtime.tokens
+        self._clock, self._tokens, self._replica = runtime.clock, runtime.tokens, runtime.replica
 
     def list(self, request: ListRequests, context: RequestContext) -> Page[RequestView]:
         """One page of requests, newest first. INVALID_REQUEST for a cursor of another list."""
@@ -59,7 +59,7 @@ class RequestLogService:
         rows = ApiRequest.select().where(ApiRequest.client_id == context.client_id)
         columns = (ApiRequest.key_id, ApiRequest.status, ApiRequest.code, ApiRequest.path, ApiRequest.request_id)
         rows = matching(rows, request, *columns)
-        return page_of(rows, ApiRequest, request, self._tokens, _views)
+        return page_of(rows, ApiRequest, request, self._tokens, _views, self._replica)
 
     def get(self, request_id: str, context: RequestContext) -> RequestDetail:
         """The newest request with this id, with its body where it was refused. NOT_FOUND."""

@@ -96,7 +96,7 @@ class TransactionService:
     """Creates and shows transactions. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        self._tokens, self._clock = runtime.tokens, runtime.clock
+        self._tokens, self._replica, self._clock = runtime.tokens, runtime.replica, runtime.clock
         self._providers, self._guard = runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
         self._waiting = Bulkhead(runtime.settings.threads // 2)
@@ -244,7 +244,8 @@ class TransactionService:
             # By the ids, because SQLite would read all of the client's rows in order to find one or two.
             rows = rows.where(Transaction.id.in_(with_reference))
         # A client that asks for a reference wants to know whether its request arrived.
-        return page_of(rows, Transaction, request, self._tokens, views_of)
+        replica = self._replica if request.reference is None else None
+        return page_of(rows, Transaction, request, self._tokens, views_of, replica)
 
     def outcome(self, transaction_id: str, client_id: str, seconds: float) -> TransactionStatus:
         """The status of a menu's payment once it is final; its present one after `seconds`, or if too many wait.

@@ -33,7 +33,7 @@ class UssdService:
     def __init__(self, runtime: Runtime, sessions: Sessions, conversations: Conversations) -> None:
         self._sessions = sessions
         self._conversations = conversations
-        self._tokens = runtime.tokens
+        self._tokens, self._replica = runtime.tokens, runtime.replica
         self._clock = runtime.clock
         self._life = timedelta(seconds=runtime.settings.session_life_seconds)
 
@@ -100,7 +100,7 @@ class UssdService:
         context.require("ussd:read")
         rows = UssdSession.select().where(UssdSession.client_id == context.client_id)
         rows = matching(rows, request, UssdSession.status, UssdSession.phone_number, UssdSession.service_code)
-        return page_of(rows, UssdSession, request, self._tokens, lambda sessions: map(view_of, sessions))
+        return page_of(rows, UssdSession, request, self._tokens, lambda sessions: map(view_of, sessions), self._replica)
 
     def count_open(self, context: RequestContext) -> int:
         """How many sessions of the client are open, 10,000 at most."""

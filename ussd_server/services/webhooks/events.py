@@ -55,16 +55,16 @@ _LAST = CompiledQuery(
 
 class EventService:
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._tokens = runtime.clock, runtime.tokens
+        self._clock, self._tokens, self._replica = runtime.clock, runtime.tokens, runtime.replica
 
     def list(self, request: ListEvents, context: RequestContext) -> Page[EventView]:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""
-        return page_of(_rows(request, context), Event, request, self._tokens, event_views)
+        return page_of(_rows(request, context), Event, request, self._tokens, event_views, self._replica)
 
     def list_with_deliveries(self, request: ListEvents, context: RequestContext) -> Page[EventDeliveries]:
         """As `list`, each event with its deliveries, oldest first."""
         rows, views = _rows(request, context), partial(_with_deliveries, client_id=context.client_id)
-        return page_of(rows, Event, request, self._tokens, views)
+        return page_of(rows, Event, request, self._tokens, views, self._replica)
 
     def get(self, event_id: str, context: RequestContext) -> EventDeliveries:
         """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
