@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from simulators.mtn import MtnMomo, MtnSettings
+from simulators.server import run
 from tests.database.divided import divide, drop_months
 from tests.support.commands import run_command
 from tests.support.example_client import ExampleClient
 from tests.support.mail_server import PUBLIC_URL, SENDER, MailServer
 from tests.support.real_service.service import environment
 from tests.support.shop import Shop, client_call
+from tests.support.stand_ins import mtn_settings
 from ussd_server.bootstrap import Services
 from ussd_server.cli.service.doctor_database import callers
 from ussd_server.context import operator_context
@@ -123,7 +126,19 @@ def test_a_provider_that_does_not_reply_is_named(folder: Path) -> None:
     product = {f"USSD_MTN_COLLECTION_{name}": "x" for name in ("SUBSCRIPTION_KEY", "API_USER", "API_KEY")}
     findings = diagnose(folder, USSD_MTN_BASE_URL="http://127.0.0.1:1", **product)[1]
     assert findings["sandbox"]["mend"] is None
+    assert findings["mtn"]["found"] == "does not return our balance: it accepts no connection"
     assert "USSD_MTN_" in findings["mtn"]["mend"]
+
+
+def test_a_product_that_is_refused_is_named_although_another_one_answers(folder: Path) -> None:
+    mtn = mtn_settings("")
+    keys = {"api_user": mtn["USSD_MTN_COLLECTION_API_USER"], "api_key": mtn["USSD_MTN_COLLECTION_API_KEY"]}
+    with run(MtnMomo(MtnSettings("mtnuganda", "UGX", **keys))) as address:
+        right = mtn | {"USSD_MTN_BASE_URL": address}
+        assert diagnose(folder, **right)[1]["mtn"]["found"] == "returns our balance"
+        found = diagnose(folder, **(right | {"USSD_MTN_COLLECTION_API_KEY": "wrong"}))[1]["mtn"]
+    assert found["found"] == "does not return our balance for collections: HTTP 401: login_failed"
+    assert "USSD_MTN_" in found["mend"]
 
 
 def test_settings_that_cannot_be_used_are_all_named(folder: Path) -> None:

@@ -57,6 +57,12 @@ def test_https_goes_through_the_proxy_with_its_login(tmp_path: Path) -> None:
     assert b"Basic " + base64.b64encode(b"ann:p@ss") in proxy.asked[0]
 
 
+def test_a_proxy_that_is_away_is_not_taken_for_the_provider() -> None:
+    transport = Transport(proxy="http://127.0.0.1:1")
+    got = transport.exchange("POST", "https://provider.example/pay", timeout_seconds=20, body=b"{}")
+    assert (got.reach, got.trouble) == (SendState.NOT_SENT, TransportFailure.PROXY_REFUSED)
+
+
 def test_nothing_has_left_where_the_proxy_makes_no_connection() -> None:
     with StrangeServer(Proxy(None)) as listener:
         transport = Transport(proxy=listener.url)

@@ -391,6 +391,12 @@ def test_a_certificate_that_is_not_good_for_the_call_means_not_sent(
     assert (got.reach, got.trouble) == (SendState.NOT_SENT, trouble)
 
 
+def test_a_server_without_tls_is_named(transport: Transport) -> None:
+    with StrangeServer(lambda visit: visit.say(answer("400 Bad Request"))) as server:
+        got = transport.exchange("GET", f"https://localhost:{server.port}/", timeout_seconds=LONG_SECONDS)
+    assert (got.reach, got.trouble) == (SendState.NOT_SENT, TransportFailure.NO_TLS)
+
+
 def test_a_certificate_that_no_authority_signed_means_not_sent(tmp_path: Path, transport: Transport) -> None:
     certificate, _ = certified("localhost", tmp_path)
     with StrangeServer(polite(answer()), certificate=certificate) as server:

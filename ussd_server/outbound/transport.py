@@ -45,6 +45,7 @@ class TransportFailure(StrEnum):
     NAME_NOT_FOUND = "name_not_found"
     NO_CONNECTION = "no_connection"
     PROXY_REFUSED = "proxy_refused"
+    NO_TLS = "no_tls"
     CERTIFICATE_EXPIRED = "certificate_expired"
     CERTIFICATE_OF_ANOTHER = "certificate_of_another"
     CERTIFICATE_NOT_TRUSTED = "certificate_not_trusted"
@@ -207,8 +208,11 @@ class Transport:
     def _unanswered(self, trouble: TransportFailure) -> HttpExchange:
         if self._progress.sent:
             return HttpExchange(SendState.LOST, trouble=trouble)
-        is_broken = trouble is TransportFailure.BROKEN
-        return HttpExchange(SendState.NOT_SENT, trouble=TransportFailure.NO_CONNECTION if is_broken else trouble)
+        if trouble is TransportFailure.BROKEN:
+            trouble = TransportFailure.NO_CONNECTION
+        if self._proxy and trouble in (TransportFailure.NO_CONNECTION, TransportFailure.NAME_NOT_FOUND):
+            trouble = TransportFailure.PROXY_REFUSED
+        return HttpExchange(SendState.NOT_SENT, trouble=trouble)
 
     def _pool(self) -> httpcore2.ConnectionPool:
         pool = self._pools.get(os.getpid())
@@ -237,6 +241,8 @@ def _proxy_at(address: str) -> httpcore2.Proxy:
 def _failure_of(error: Exception) -> TransportFailure:
     if isinstance(error.__context__, ssl.SSLCertVerificationError):
         return _OF_CERTIFICATES.get(error.__context__.verify_code, TransportFailure.CERTIFICATE_NOT_TRUSTED)
+    if isinstance(error.__context__, ssl.SSLError):
+        return TransportFailure.NO_TLS
     return next(failure for kind, failure in _FAILURES.items() if isinstance(error, kind))
 
 

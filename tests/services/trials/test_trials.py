@@ -87,6 +87,15 @@ def test_a_report_has_no_secret_and_no_full_number(move: Move) -> None:
     assert collection.forms
 
 
+def test_nobody_waits_beside_the_phone_for_a_collection_that_cannot_leave(move: Move) -> None:
+    move.old.switches.change({"error_status": 401, "calls": ["token"]})
+    report = attempt(move)
+    last = report.steps[-1]
+    assert (last.step, last.ok) == ("collection from a wrong number", False)
+    assert last.came.startswith("not_sent: ")
+    assert "HTTP 401" in last.came
+
+
 @pytest.mark.parametrize("move", ["mtn"], indirect=True)
 def test_a_callback_of_a_trial_is_noted_with_its_moment(move: Move) -> None:
     path = next(each.path for each in move.services.callbacks.paths(operator()) if each.provider == "mtn")

@@ -74,7 +74,9 @@ def _switch(request: SwitchProvider) -> None:
 
 
 def _lines(state: OperatorProviderState) -> str:
-    rate = "no calls" if state.success_rate is None else f"{state.success_rate:.1%} of answered calls went well"
+    rate = f"none of {state.call_count} calls went through" if state.call_count else "no calls"
+    if state.success_rate is not None:
+        rate = f"{state.success_rate:.1%} of answered calls went well"
     money = "not known" if state.float_amount_cents is None else written_amount(state.float_amount_cents)
     when = f" at {state.float_at:%Y-%m-%d %H:%M:%S} UTC" if state.float_at else ""
     if state.float_low_since:

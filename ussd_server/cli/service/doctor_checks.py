@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from ussd_server.cli.service.doctor_database import check_database, check_places
 from ussd_server.database.opening import connection_parts
 from ussd_server.providers.http.shared_tokens import SharedTokens
-from ussd_server.providers.messages import Direction
+from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import PACKAGES, build_providers
 from ussd_server.providers.settings import prefix_of
 from ussd_server.redis.client import REDIS_ERRORS, accepts_writes_alone, connect, hosts_of
@@ -183,15 +183,28 @@ def _providers(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFi
         prefixes = " or ".join(f"USSD_{each.name.upper()}_" for each in PACKAGES if each.read_settings)
         yield DoctorFinding("providers", "none is switched on", f"Set those of {prefixes} that apply.")
     for provider in providers:
-        if not provider.shows_balance:
-            yield DoctorFinding(provider.connection, "was not asked: it shows no balance")
-        elif any(provider.balance_cents(each, _PROVIDER_TIMEOUT_SECONDS) is not None for each in Direction):
-            yield DoctorFinding(provider.connection, "returns our balance")
-        else:
-            mend = (
-                f"Check the network, the settings that begin with USSD_{prefix_of(provider.connection)} and, if the "
-                "provider's certificate is not of a public authority, USSD_CA_FILE."
-            )
-            said = f": {provider.refusal}" if provider.refusal else ""
-            yield DoctorFinding(provider.connection, f"does not return our balance{said}", mend)
+        yield _check_balance(provider)
     yield from check_places(settings, Providers(providers))
+
+
+def _check_balance(provider: Provider) -> DoctorFinding:
+    """What one provider says of our balance. Each product has credentials, so that one may be refused alone."""
+    if not provider.shows_balance:
+        return DoctorFinding(provider.connection, "was not asked: it shows no balance")
+    is_returned, refused = False, dict[str, str]()
+    for direction in (Direction.COLLECTION, Direction.DISBURSEMENT):
+        if not provider.bounds[direction].enabled:
+            continue
+        if provider.balance_cents(direction, _PROVIDER_TIMEOUT_SECONDS) is not None:
+            is_returned = True
+        elif provider.refusal:
+            refused[f" for {direction}s"] = provider.refusal
+    if is_returned and not refused:
+        return DoctorFinding(provider.connection, "returns our balance")
+    mend = (
+        f"Check the network, the settings that begin with USSD_{prefix_of(provider.connection)} and, if the "
+        "provider's certificate is not of a public authority, USSD_CA_FILE."
+    )
+    product, said = next(iter(refused.items()), ("", ""))
+    what = f"does not return our balance{product if is_returned else ''}"
+    return DoctorFinding(provider.connection, f"{what}: {said}" if said else what, mend)

@@ -61,6 +61,7 @@ UNREACHED = marked(
     {
         TransportFailure.NAME_NOT_FOUND: "its host name is not found",
         TransportFailure.NO_CONNECTION: "it accepts no connection",
+        TransportFailure.NO_TLS: "it speaks no TLS that we know",
         TransportFailure.PROXY_REFUSED: "our proxy does not connect us",
         TransportFailure.CERTIFICATE_EXPIRED: "its certificate is expired or our clock is wrong",
         TransportFailure.CERTIFICATE_OF_ANOTHER: "its certificate is of another host",

@@ -168,7 +168,10 @@ class _Trial:
         amount = written_amount(self._request.amount_cents)
         self._announce(f"{amount} is collected from a number that is no wallet; nobody is asked.")
         failed = (FailureCode.PAYER_NOT_FOUND,)
-        self._pay("collection from a wrong number", Direction.COLLECTION, self._wrong_number, failed)
+        _, refused = self._pay("collection from a wrong number", Direction.COLLECTION, self._wrong_number, failed)
+        if refused.outcome is Outcome.NOT_SENT:
+            # Nothing would come to the phone.
+            return
         self._announce(f"{amount} is collected: decline it on the phone.")
         declined = (FailureCode.PAYER_DECLINED, FailureCode.PAYER_TIMEOUT)
         self._pay("declined collection", Direction.COLLECTION, self._request.phone_number, declined)
