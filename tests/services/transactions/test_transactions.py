@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from peewee import IntegrityError
 
@@ -207,6 +209,25 @@ def test_payments_of_an_amount_are_listed(services: Services) -> None:
     for list_payments in (services.transactions.list, services.transactions.list_collected):
         listed = list_payments(ListTransactions(amount_cents=500_100), context).items
         assert [item.transaction_id for item in listed] == [wanted]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_payments_of_a_number_and_an_amount_are_found_among_those_of_the_number(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, statements = a_client(), list[tuple[str, Any]]()
+    wanted = made(services, context, shillings=5001)
+    execute = database.obj.execute_sql
+    monkeypatch.setattr(
+        database.obj, "execute_sql", lambda sql, *more: statements.append((sql, *more)) or execute(sql, *more)
+    )
+    both = ListTransactions(amount_cents=500_100, phone_number="+256770000000")
+    listed = services.transactions.list(both, context).items
+    assert [item.transaction_id for item in listed] == [wanted]
+    # Statistics are not there: SQLite would read all payments of a usual amount.
+    plans = [str(execute(f"EXPLAIN QUERY PLAN {sql}", *more).fetchall()) for sql, *more in statements]
+    assert any("transactions_newest_of_phone" in plan for plan in plans)
+    assert not any("transactions_newest_of_amount" in plan for plan in plans)
 
 
 def test_a_note_on_a_payment_stays_with_who_wrote_it(services: Services, clock: MovableClock) -> None:
