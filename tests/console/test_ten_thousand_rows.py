@@ -33,6 +33,10 @@ pytestmark = pytest.mark.slow
 pytestmark = pytest.mark.both_databases
 
 ROWS = 10_000
+# Ids begin with their time; those of the copies are a minute apart.
+_FIRST_ID = 0x11900000
+# A page of fifty rows takes a tenth of it.
+_MOST_STEPS = 4 * ROWS
 _ID = "{n}"
 # What differs from the copied row, so that unique columns stay unique. Ids grow with the number of the copy.
 _COPIES: dict[str, dict[str, str]] = {
@@ -93,8 +97,10 @@ def test_every_list_reads_one_page_by_an_index(
                 "?phone_number=0770000000",
                 "?reference=x",
                 "?receipt=x",
+                "?phone_number=0770000001&amount=5000",
             )
         ),
+        (owner, f"/transactions/{Transaction.get().id}"),
         *(
             (owner, f"/sessions{query}")
             for query in (
@@ -134,7 +140,7 @@ def test_every_list_reads_one_page_by_an_index(
         assert _count(statements) <= counts[path], (path, statements)
         _assert_by_index(path, statements)
         following = re.search(r'rel="next" href="([^"]+)"', page.text)
-        assert following or "?" in path, path
+        assert following or "?" in path or path.startswith("/transactions/"), path
         if following:
             with _watched(monkeypatch) as statements:
                 again = visitor.web.get(following[1].replace("&amp;", "&"))
@@ -178,7 +184,7 @@ def _multiply() -> None:
             database.execute_sql("SET LOCAL session_replication_role = replica")
             numbers = f"generate_series(1, {ROWS}) AS copies (n)"
             moment = "copied.review_opened_at + n * interval '1 second'"
-            an_id = "('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid"
+            an_id = f"(to_hex({_FIRST_ID} + n) || '-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid"
         else:
             triggers = database.execute_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
             for (trigger,) in triggers:
@@ -189,7 +195,7 @@ def _multiply() -> None:
                 "SELECT n FROM counted) AS copies"
             )
             moment = "strftime('%Y-%m-%dT%H:%M:%fZ', copied.review_opened_at, '+' || n || ' seconds')"
-            an_id = "printf('01900000-0000-7000-8000-%012x', n)"
+            an_id = f"printf('%08x-0000-7000-8000-%012x', {_FIRST_ID} + n, n)"
         for table, changes in _COPIES.items():
             written = {"{n}": an_id, "{text}": "'copy-' || n", "{number}": "(n + 100)", "{moment}": moment}
             columns = [column.name for column in database.get_columns(table)]
@@ -204,7 +210,9 @@ def _multiply() -> None:
                 f"INSERT INTO {table} ({names}) SELECT {', '.join(values)} "
                 f"FROM (SELECT * FROM {table} {_CHOSEN.get(table, '')} LIMIT 1) AS copied, {numbers}"
             )
-    database.execute_sql("ANALYZE")
+    # The service never makes statistics of SQLite.
+    if is_postgres():
+        database.execute_sql("ANALYZE")
 
 
 @contextmanager
@@ -246,8 +254,24 @@ def _reads_whole(table: str, sql: str, params: Any) -> str | None:
             or step.get("Rows Removed by Filter", 0) > ROWS / 10
         ]
         return found[0] if found else None
+    # A count ends at 10,000 rows, and the rows of a payout are sorted: 5,000 at most.
+    is_bounded = sql.startswith("SELECT COUNT") or "payout_items" in sql
+    if not is_bounded and (steps := _steps_of_sqlite(sql, params)) > _MOST_STEPS:
+        return f"{steps:,} steps"
     lines = [row[3] for row in database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", params).fetchall()]
     return next((line for line in lines if re.match(rf"SCAN {table}\b(?!.* USING)", line)), None)
+
+
+def _steps_of_sqlite(sql: str, params: Any) -> int:
+    """How many steps of its machine a query takes, in hundreds: reading a row takes four or more."""
+    counted: list[int] = []
+    connection = database.obj.connection()
+    connection.set_progress_handler(lambda: counted.append(1), 100)
+    try:
+        database.execute_sql(sql, params).fetchall()
+    finally:
+        connection.set_progress_handler(None, 0)
+    return 100 * len(counted)
 
 
 def _steps(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

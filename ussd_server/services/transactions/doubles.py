@@ -36,7 +36,10 @@ def doubles_of(rows: Sequence[Transaction]) -> Mapping[str, str]:
     for row in paid:
         is_near = _is_within(row.created_at) & (Transaction.amount_cents == row.amount_cents)
         near = is_near if near is None else near | is_near
+    first, last = min(row.created_at for row in paid), max(row.created_at for row in paid)
     others = Transaction.select(*_COLUMNS).where(
+        # Of a number that pays often, the payments of all years would be read.
+        _is_within(first, last),
         Transaction.client_id.in_({row.client_id for row in paid}),
         Transaction.phone_number.in_({row.phone_number for row in paid}),
         near,
@@ -65,8 +68,9 @@ def equal_payment(
     return payment
 
 
-def _is_within(at: datetime) -> Any:
-    low, high = (new_id_floor(at + side * _DOUBLED_WITHIN) for side in (-1, 1))
+def _is_within(first: datetime, last: datetime | None = None) -> Any:
+    """The condition of being made within ten minutes of a moment, or of the time from a first one to a last one."""
+    low, high = new_id_floor(first - _DOUBLED_WITHIN), new_id_floor((last or first) + _DOUBLED_WITHIN)
     return (Transaction.id >= low) & (Transaction.id < high)
 
 

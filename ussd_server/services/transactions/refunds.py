@@ -93,9 +93,9 @@ class RefundService:
         context.require("transactions:read")
         if not is_id(transaction_id):
             return ()
-        rows = Transaction.select().where(
-            Transaction.refund_of == transaction_id, Transaction.client_id == context.client_id
-        )
+        # By the ids, because SQLite would read all of the client's rows in order to find one or two.
+        refunds = Transaction.select(Transaction.id).where(Transaction.refund_of == transaction_id)
+        rows = Transaction.select().where(Transaction.id.in_(refunds), Transaction.client_id == context.client_id)
         return views_of(list(rows.order_by(Transaction.id).limit(_MOST_LISTED)))
 
     def create_by_operators(self, request: OperatorRefund, context: RequestContext) -> CreatedTransaction:

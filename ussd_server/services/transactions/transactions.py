@@ -238,7 +238,10 @@ class TransactionService:
         if (receipt := request.provider_transaction_id) is not None:
             users = [str(transaction_id) for transaction_id, _ in users_of_receipt(receipt).tuples()]
             with_receipt = (Transaction.provider_transaction_id == receipt) | (Transaction.provider_receipt == receipt)
-            of_receipt = Transaction.select(Transaction.id).where(with_receipt | Transaction.id.in_(users))
+            if users:
+                # An empty list reads every row.
+                with_receipt |= Transaction.id.in_(users)
+            of_receipt = Transaction.select(Transaction.id).where(with_receipt)
             rows = rows.where(Transaction.id.in_(of_receipt))
         if request.reference is not None:
             with_reference = Transaction.select(Transaction.id).where(
