@@ -25,6 +25,10 @@ _STATEMENT = (
 )
 
 
+def test_every_folder_is_whole() -> None:
+    assert registry.FOLDER_PROBLEMS == []
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_provider_has_its_files(name: str) -> None:
     wanted = {

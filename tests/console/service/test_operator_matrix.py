@@ -69,8 +69,8 @@ def open_page(visitor: ConsoleVisitor, method: str, path: str, token: str = "", 
 
 def test_each_page_of_the_console_serves_the_people_of_its_area(app: Flask) -> None:
     for method, path, who in console_rules(app):
-        assert (who == "public") is (path in PUBLIC), f"{method} {path}"
-        assert (who == "operator") is is_of_operators(path), f"{method} {path}"
+        assert (who == "public") is (path in PUBLIC), f"{method} {path}: is public and not in PUBLIC, or the reverse"
+        assert (who == "operator") is is_of_operators(path), f"{method} {path}: who='operator' goes with /operator/"
 
 
 def test_without_a_login_every_page_leads_to_the_sign_in_and_every_form_is_refused(
