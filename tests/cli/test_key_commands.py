@@ -126,7 +126,7 @@ def test_webhooks_are_listed_and_events_are_sent_again(command: Command, monkeyp
     redeliver = ("webhooks", "redeliver", "--client", "Acme")
     assert output_of(command(*redeliver, event_id, "--json")) == {"events": 1}
     period = ("--from", "2020-01-01", "--to", "2099-01-01T00:00:00Z")
-    assert command(*redeliver, *period, "--type", "webhook.test").output == "1 events are sent again.\n"
+    assert command(*redeliver, *period, "--type", "webhook.test").output == "Events that are sent again: 1.\n"
     for words, said in (
         ((), "Give the id of an event, or a period"),
         ((event_id, *period), "Give the id of an event, or a period"),

@@ -112,7 +112,7 @@ def test_events_are_filtered_and_a_period_is_redelivered(
         assert visitor.post("/events/redeliver", **(period | {"to": ""})).status_code == 400
         assert visitor.post("/events/redeliver", type="ussd.session.ended", **period).status_code == 303
         deliver(services)
-        assert "2 events are sent again" in visitor.get("/events").text
+        assert "Events that are sent again: 2." in visitor.get("/events").text
         assert visitor.post(f"/events/{late}/redeliver").location == f"/console/events/{late}"
         deliver(services)
         assert [call.id for call in receiver.calls] == [first, second, late, first, second, late]

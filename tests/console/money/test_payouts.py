@@ -114,7 +114,7 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     assert "Its rows are being sent" in approver.get(path).text
     assert maker.get(f"{path}/live?was=draft").headers["HX-Refresh"] == "true"
     live = maker.get(f"{path}/live").text
-    assert "0 of 2 rows have their outcome. 2 wait to be sent." in live
+    assert "Rows with an outcome: 0 of 2. Rows that wait to be sent: 2." in live
     assert "data-poll" in live
     desk = PayoutDesk(services, clock, 0)
     desk.work(3)
@@ -355,7 +355,7 @@ def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_retries_what_
     maker, approver = visit("owner"), visit("admin")
     path = upload(maker).location.removeprefix("/console")
     page = approver.get(path).text
-    assert "1 of 3 rows are invalid and are not paid. Their amounts, as far as they can be read, add up to" in page
+    assert "Invalid rows, which are not paid: 1 of 3. Their amounts, as far as they can be read, add up to" in page
     assert "Download the invalid rows" in page
     assert page.index("Approve …") < page.index("1 invalid row is left out.") < page.index("Approve and send")
     (line,) = csv.DictReader(io.StringIO(approver.get(f"{path}/results.csv?state=invalid").text))
@@ -374,7 +374,7 @@ def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_retries_what_
         clock.advance(0.5)
     ended = maker.get(path).text
     assert re.search(r'<dt>Paid</dt><dd><span class="money">UGX 1,000', ended)
-    assert "1 of 3 rows are invalid and are not paid." in ended
+    assert "Invalid rows, which are not paid: 1 of 3." in ended
     assert "Retry rows" in ended
     clock.advance(6)
     work(services, clock)

@@ -65,7 +65,7 @@ def test_approvers_learn_of_a_payout_that_waits_and_its_maker_does_not(
     assert owner_mail[0] == "owner@acme.example"
     assert owner_mail[1]["Subject"] == "Payout salaries waits for approval"
     text = owner_mail[1].get_content()
-    assert "1 rows, UGX 5,000" in text
+    assert "Rows: 1; amount: UGX 5,000." in text
     assert f"{PUBLIC_URL}/console/payouts/{payout_id}" in text
     assert f"{PUBLIC_URL}/console/notifications" in text
 
@@ -117,7 +117,7 @@ def test_a_payout_that_needs_money_is_mailed_once(
     assert recipients(MailKind.NEEDS_MONEY) == ["admin@acme.example", "developer@acme.example", "owner@acme.example"]
     send_mails()
     text = next(mail for _, mail in mail_server.received if mail["Subject"] == "Payout salaries needs money")
-    assert "1 rows cost UGX 5,000 with their fees" in " ".join(text.get_content().split())
+    assert "Its rows (1) cost UGX 5,000 with their fees" in " ".join(text.get_content().split())
 
 
 def test_a_kind_that_a_person_switched_off_is_not_written(services: Services, client: ExampleClient) -> None:

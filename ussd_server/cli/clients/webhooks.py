@@ -69,7 +69,7 @@ def redeliver(
         assert from_at is not None
         assert to_at is not None
         sent = services().events.redeliver_range(RedeliverEvents(from_at, to_at, event_type, only), context)
-    show(sent, f"{sent.events} events are sent again.")
+    show(sent, f"Events that are sent again: {sent.events}.")
 
 
 @webhooks.command(example="transaction.succeeded --to http://127.0.0.1:9000/hooks")

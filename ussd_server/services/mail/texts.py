@@ -79,7 +79,7 @@ TEXTS: dict[MailKind, MailText] = {
     MailKind.NEEDS_APPROVAL: MailText(
         "A payout waits for approval",
         "Payout {reference} waits for approval",
-        "The payout {reference} of {client} waits for approval: {rows} rows, UGX {amount}.\n{notes}\n"
+        "The payout {reference} of {client} waits for approval. Rows: {rows}; amount: UGX {amount}.\n{notes}\n"
         "Look at it and approve it here:\n{page}",
         _MANAGERS,
         is_optional=True,
@@ -87,8 +87,8 @@ TEXTS: dict[MailKind, MailText] = {
     MailKind.NEEDS_MONEY: MailText(
         "A payout is due and its money is missing",
         "Payout {reference} needs money",
-        "The payout {reference} of {client} is due, and nothing of it was sent: {rows} rows cost UGX {cost} with their "
-        "fees, and that is more than is available, or than the key that approved it may still pay today.\n\n"
+        "The payout {reference} of {client} is due, and nothing of it was sent. Its rows ({rows}) cost UGX {cost} with "
+        "their fees, and that is more than is available, or than the key that approved it may still pay today.\n\n"
         "It is sent when the money is there within a day. After that it is cancelled.\n\n"
         "See it here:\n{page}",
         _BUILDERS,
@@ -97,7 +97,7 @@ TEXTS: dict[MailKind, MailText] = {
     MailKind.APPROVAL_WITHDRAWN: MailText(
         "An approval of a payout was withdrawn",
         "The approval of payout {reference} was withdrawn",
-        "An approval of the payout {reference} of {client} was withdrawn: {rows} rows, UGX {amount}.\n"
+        "An approval of the payout {reference} of {client} was withdrawn. Rows: {rows}; amount: UGX {amount}.\n"
         "{withdrawal}\n\n"
         "The payout is a draft again, nothing of it was sent, and no money is reserved for it. Look at it, and approve "
         "or cancel it:\n{page}",
@@ -107,8 +107,8 @@ TEXTS: dict[MailKind, MailText] = {
     MailKind.PAYOUT_COMPLETED: MailText(
         "A payout is complete",
         "Payout {reference} is {status}",
-        "The payout {reference} of {client} is {status}: {succeeded} rows were paid, {failed} failed.\n{notes}\n"
-        "See each row here:\n{page}",
+        "The payout {reference} of {client} is {status}. Rows that were paid: {succeeded}; that failed: {failed}.\n"
+        "{notes}\nSee each row here:\n{page}",
         _BUILDERS,
         is_optional=True,
     ),

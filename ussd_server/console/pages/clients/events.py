@@ -78,7 +78,8 @@ def redeliver_events(context: RequestContext) -> Any:
     period = RedeliverEvents(from_at, to_at, form.get("type") or None, only)
     outcome = services().events.redeliver_range(period, context)
     flash(
-        gettext("%(count)s events are sent again.", count=f"{outcome.events:,}"), "good" if outcome.events else "warn"
+        gettext("Events that are sent again: %(count)s.", count=f"{outcome.events:,}"),
+        "good" if outcome.events else "warn",
     )
     kept = urlencode([(name, form.get(name, "")) for name in ("type", "from", "to") if form.get(name)])
     return redirect(f"{url_for('console.list_events')}?{kept}", 303)
@@ -89,7 +90,7 @@ def redeliver_chosen_events(context: RequestContext) -> Any:
     outcome = services().events.redeliver_chosen(request.form.getlist("event_ids")[:_MOST_CHOSEN], context)
     if not outcome.events:
         return done("No event was sent: choose one or more first.", "list_events", tone="warn")
-    return done(gettext("%(count)s events are sent again.", count=f"{outcome.events:,}"), "list_events")
+    return done(gettext("Events that are sent again: %(count)s.", count=f"{outcome.events:,}"), "list_events")
 
 
 @console.page("GET", "/events/<event_id>", needs="webhooks:read", shows="event")
