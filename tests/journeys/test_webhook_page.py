@@ -95,7 +95,8 @@ def test_the_documented_receiver_accepts_what_we_sign_once_and_nothing_else(
 
 
 def test_the_page_of_events_is_what_the_code_declares() -> None:
-    assert EVENTS.read_text(encoding="utf-8") == written_page(), "run scripts/document"
+    is_written = EVENTS.read_text(encoding="utf-8") == written_page()
+    assert is_written, f"run scripts/document: {EVENTS}"
 
 
 @pytest.mark.nightly

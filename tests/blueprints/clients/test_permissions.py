@@ -40,7 +40,8 @@ def served(web: FlaskClient, app: Flask, headers: Headers, is_for_keys: bool) ->
 
 
 def test_the_page_of_permissions_is_what_the_program_declares(app: Flask) -> None:
-    assert PAGE.read_text(encoding="utf-8") == written_page(app), "run scripts/document"
+    is_written = PAGE.read_text(encoding="utf-8") == written_page(app)
+    assert is_written, f"run scripts/document: {PAGE}"
 
 
 @pytest.mark.parametrize("role", ROLES)
