@@ -31,9 +31,8 @@ def counted_once(history: History) -> Iterator[str]:
     for line in history.of["bank"]:
         rows = counted[True, line["reference"]]
         has = [(row["client_id"], row["amount_cents"]) for row in rows]
-        # The commit that proposed it may be lost, before the bank pays or after.
-        is_lost = not rows and any(loss["at"] >= line["proposed_at"] for loss in history.of["lost"])
-        if has != [(line["client"], line["cents"])] and not is_lost:
+        # What a lost commit forgot is recorded by the bank's file.
+        if has != [(line["client"], line["cents"])]:
             yield f"the bank paid {line['reference']} of {line['cents']}, and {len(rows)} settlements have it"
 
 
@@ -74,7 +73,7 @@ def _limits_hold(history: History, asked: dict[str, float], sent: list[Line]) ->
 
 
 def closed_days_stay(history: History) -> Iterator[str]:
-    """A day is closed with everything that the provider moved on it, and stays as it was closed."""
+    """A day is closed with everything that the provider moved on it, is the sum of it, and stays as it was closed."""
     rows = {row["day"]: (row["ours_cents"], row["theirs_cents"]) for row in history.of["closed_day"]}
     for line in history.of["closed"]:
         if "day" not in line:
@@ -86,5 +85,7 @@ def closed_days_stay(history: History) -> Iterator[str]:
         )
         if line["theirs"] != theirs:
             yield f"{line['day']} was closed with {line['theirs']} and the provider moved {theirs}"
+        if lacking := line["ours"] - line["theirs"] - line["bridge"]:
+            yield f"{line['day']} lacks {lacking} in its bridge"
         if rows.get(line["day"]) != (line["ours"], line["theirs"]):
             yield f"{line['day']} was closed with {line['ours']} and {line['theirs']} and is {rows.get(line['day'])}"

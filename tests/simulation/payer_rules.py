@@ -12,9 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from json import loads
 
-from tests.simulation.history import History, Line, receipt_of
+from tests.simulation.history import History, Line, is_given_back, mark, receipt_of
 
 SUCCESSFUL = ("succeeded", "reversed")
+_SIGNS = {"collection": 1, "disbursement": -1, "refund": -1}
 
 
 def payers_money_is_accounted(history: History) -> Iterator[str]:
@@ -42,10 +43,34 @@ def payers_money_is_accounted(history: History) -> Iterator[str]:
 
 
 def every_movement_is_used_once(history: History) -> Iterator[str]:
-    """No receipt is two movements, and no transaction uses two."""
+    """No receipt is two movements, no transaction uses two, and no two use one.
+
+    The ledger has at the provider what it moved for the transactions that stand, and at the bank what that paid.
+    """
     for column in ("receipt", "transaction_id"):
         values = Counter(row[column] for row in history.of["movement"] if row[column] is not None)
         yield from (f"{column} {value} is in {count} movements" for value, count in values.items() if count > 1)
+    used = [(row["type"], line) for row in history.transactions.values() if (line := _moved_for(history, row))]
+    counts = Counter(line["reference"] for _, line in used)
+    yield from (f"{reference} is used by {count} transactions" for reference, count in counts.items() if count > 1)
+    outside = {
+        "provider:mtn": -sum(_SIGNS[kind] * line["cents"] for kind, line in used if kind in _SIGNS),
+        "bank": sum(line["cents"] for kind, line in used if kind == "settlement"),
+    }
+    for name, cents in outside.items():
+        has = sum(line["balance_cents"] for line in history.of["account"] if line["name"] == name)
+        if has != cents:
+            yield f"{name} has {has} in the ledger, and {cents} moved for the transactions"
+
+
+def _moved_for(history: History, row: Line) -> Line | None:
+    """What moved outside for a transaction that stands: by its receipt, else as its payment is recognised."""
+    if row["status"] not in SUCCESSFUL or is_given_back(row):
+        return None
+    if row["type"] == "settlement":
+        return next((line for line in history.of["bank"] if line["reference"] == receipt_of(row)), None)
+    by_receipt = (line for line in history.moved if line.get("number") == receipt_of(row) and row["type"] in _SIGNS)
+    return next(by_receipt, None) or next((line for line in history.moved if mark(line) == mark(row)), None)
 
 
 def payers_are_matched_by_their_code(history: History) -> Iterator[str]:

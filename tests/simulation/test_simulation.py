@@ -50,6 +50,7 @@ def test_every_bug_can_be_planted() -> None:
     ("bug", "rule", "first"),
     [
         ("unwritten-receipt", "counted_once", 1),
+        ("unwritten-receipt", "every_movement_is_used_once", 1),
         ("menu-beyond-limit", "gate_holds", 1),
         ("limit-forgotten", "gate_holds", 7),
         ("revoked-and-sent", "gate_holds", 1),

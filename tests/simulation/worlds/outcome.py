@@ -12,6 +12,7 @@ from typing import Any
 
 # A connection that broke, and a step of a phone whose process was frozen while it waited for another step, are logged.
 _NO_MISTAKES = ("OperationalError at _strike", "TimeoutError at _answer")
+_NO_MISTAKE_OF_A_STEP = "a step failed: the database is away"
 
 
 @dataclass
@@ -41,6 +42,6 @@ class Mistakes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         line = json.loads(record.getMessage())
         line.pop("at")
-        if str(line.get("error", "")).startswith(_NO_MISTAKES):
+        if str(line.get("error", "")).startswith(_NO_MISTAKES) or line["event"] == _NO_MISTAKE_OF_A_STEP:
             return
         self._note("mistake", error=str(line), step="log")

@@ -67,23 +67,23 @@ class Bank:
         named = {"reference": _reference_of(due), "client": due.client_id, "cents": due.amount_cents}
         self._note("bank", proposed_at=proposed_at, **named)
 
-    def _record(self, services: Services, waiting: tuple[DueSettlement, ...]) -> Answer:
-        """Record what the bank paid, and cancel what it did not."""
+    def _record(self, services: Services, waiting: tuple[DueSettlement, ...], *, is_paid: bool = False) -> Answer:
+        """Record what the bank paid, and cancel what it did not; `is_paid`: what the service forgot, too."""
         for each in waiting:
             assert each.settlement_id is not None
             if each.settlement_id in self._paid:
                 file = io.BytesIO(_completed(b"".join(services.bank_settlements.file([each])), each))
-                services.bank_settlements.record(RecordSettlements(file, *_OPERATORS), operator_context())
+                services.bank_settlements.record(RecordSettlements(file, *_OPERATORS, is_paid), operator_context())
             else:
                 services.bank_settlements.cancel(EndSettlement(each.settlement_id, *_OPERATORS), operator_context())
         return {"done": True}
 
     def end(self, services: Services) -> None:
-        """On a quiet day the operators record everything that the bank has paid, and cancel the rest."""
+        """On a quiet day the operators record what the bank has paid, also what was forgotten, and cancel the rest."""
         for each in (*self._paid.values(), *services.bank_settlements.waiting(operator_context())):
             self._decide(each, TIME.now, is_paid=False)
             try:
-                self._record(services, (each,))
+                self._record(services, (each,), is_paid=True)
             except ServiceError as refusal:
                 self._note("unrecorded", reference=_reference_of(each), why=str(refusal))
 

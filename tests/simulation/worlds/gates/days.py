@@ -68,6 +68,7 @@ class Days:
                 ends=ends,
                 ours=closed.ours_cents,
                 theirs=closed.theirs_cents,
+                bridge=sum(step.amount_cents for step in closed.bridge),
             )
 
     def state(self, services: Services, statement_id: str) -> None:
