@@ -110,6 +110,8 @@ ENQUIRED = [
     ("paid by somebody else", status("SUCCESSFUL", payer={"partyId": "256772999999"}), Outcome.UNKNOWN, None),
     ("paid in other money", status("SUCCESSFUL", currency="EUR"), Outcome.UNKNOWN, None),
     ("paid in no money", status("SUCCESSFUL", currency=None), Outcome.UNKNOWN, None),
+    ("paid, the amount as a number", status("SUCCESSFUL", amount=5000), Outcome.SUCCEEDED, None),
+    ("paid, the amount with cents", status("SUCCESSFUL", amount="5000.00"), Outcome.SUCCEEDED, None),
     ("paid nobody knows how much", status("SUCCESSFUL", amount="5,000"), Outcome.UNKNOWN, None),
     ("paid without an amount", status("SUCCESSFUL", amount=None), Outcome.UNKNOWN, None),
     ("failed without an amount", status("FAILED", amount=None, currency=None, reason="EXPIRED"),
