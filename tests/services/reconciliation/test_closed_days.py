@@ -13,15 +13,23 @@ from tests.services.reconciliation.statement_files import kampala, mtn_row, reco
 from tests.support.books import check_everything
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.models.clients import Client
 from ussd_server.models.statements import ClosedDay
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.messages import ListOperatorActions
 from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
-from ussd_server.services.movements.messages import AssignMovement, CorrectMovement, ListMovements, UndonePayment
+from ussd_server.services.movements.messages import (
+    AssignMovement,
+    CorrectMovement,
+    EndMovement,
+    ListMovements,
+    UndonePayment,
+)
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.reconciliation.messages import UndoImport
+from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
 
@@ -152,6 +160,50 @@ def test_a_payment_that_came_late_on_its_own_day_is_no_late_change_of_that_day(
     cover(services, statement_id, day)
     closed = close(services, day, SECOND)
     assert ("other_day", 1) in [(step.verdict, step.count) for step in closed.bridge]
+    assert check_everything(vault=services.runtime.vault) == []
+
+
+def test_a_refund_that_moved_another_amount_does_not_keep_its_day_open(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    sale = pay(services, clock, "sale")
+    services.refunds.create(CreateRefund(sale.id, "back", 400_000), operator_context(sale.client_id))
+    work(services, clock, 2)
+    refund = Transaction.get(Transaction.refund_of == sale.id)
+    statement_id = store(services, mtn_row(sale), mtn_row(refund, Amount="3,000.00"))
+    clock.advance(86_400)
+    cover(services, statement_id, day)
+    with pytest.raises(ServiceError, match="say first what a held movement"):
+        close(services, day, SECOND)
+    say_what_moved(services, refund)
+    clock.advance(61)
+    closed = close(services, day, SECOND)
+    assert [(step.verdict, step.count, step.amount_cents) for step in closed.bridge] == [
+        ("matched", 1, 0),
+        ("other_day", 1, 300_000),
+    ]
+
+
+def test_a_day_is_closed_beside_a_wrong_older_file_with_which_another_day_was_closed(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    first = pay(services, clock, "1")
+    clock.advance(86_400)
+    other = pay(services, clock, "2", 700)
+    clock.advance(86_400)
+    wrong = store(services, mtn_row(first), mtn_row(other, Amount="650.00"))
+    cover(services, wrong, day)
+    close(services, day)
+    with pytest.raises(ServiceError, match="was closed with it"):
+        services.provider_statements.undo(UndoImport(wrong, BY, SECOND), operator())
+    cover(services, wrong, day + timedelta(days=1))
+    right = store(services, mtn_row(first), mtn_row(other))
+    cover(services, right, day + timedelta(days=1))
+    closed = close(services, day + timedelta(days=1))
+    assert [(step.verdict, step.count, step.amount_cents) for step in closed.bridge] == [("matched", 1, 0)]
+    (moved,) = services.movements.list(ListMovements(is_held=True), operator()).items
+    never = EndMovement(moved.movement_id, "The newer file has 700", BY, SECOND)
+    services.movement_uses.take_as_own(never, operator())
     assert check_everything(vault=services.runtime.vault) == []
 
 

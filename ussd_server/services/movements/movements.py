@@ -9,10 +9,14 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row
-from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.incoming import PaymentCode
 from ussd_server.models.movements import Movement, MovementReceipt, MovementUse, counts, is_held
-from ussd_server.models.statements import ProviderStatement, StatementDifference, is_in_stored_statement
+from ussd_server.models.statements import (
+    ClosedDay,
+    ProviderStatement,
+    StatementDifference,
+    is_in_stored_statement,
+)
 from ussd_server.models.transactions import Transaction
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.gates.given_back import counts_elsewhere
@@ -37,7 +41,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, TransactionStatus
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import bounds_of_day
+from ussd_server.values import bounds_of_day, kampala_day
 from ussd_server.wire import Page, view_of_row
 
 _MOST_COMPARED = 500
@@ -106,10 +110,10 @@ class MovementService:
         return None if row is None else view_of_movement(row)
 
 
-def find_movement(movement_id: str, *, locked: bool = False) -> Movement:
+def find_movement(movement_id: str) -> Movement:
     """A movement. Raises NOT_FOUND."""
-    rows = Movement.select()
-    return find_by_id(for_update(rows) if locked else rows, Movement, movement_id, "Movement")
+    movement: Movement = find_by_id(Movement.select(), Movement, movement_id, "Movement")
+    return movement
 
 
 def held_movement(movement_id: str, *, may_have_payment: bool = False, decided: Transaction | None = None) -> Movement:
@@ -145,14 +149,21 @@ def _has_its_money(named: Transaction, decided_id: str | None) -> bool:
 
 
 def _counted_otherwise(movement: Movement) -> str | None:
-    """The success of ours that a movement's line is about, and that counts with another amount; None without."""
+    """The success of ours that a movement's line is about, and that counts with another amount; None without.
+
+    None too where the day of the line was closed, beside a newer statement that matches the payment.
+    """
     lines = (
         StatementDifference.select(StatementDifference.transaction_id)
         .join(Transaction, on=(Transaction.id == StatementDifference.transaction_id))
         .where(StatementDifference.movement_id == movement.id, StatementDifference.verdict == Verdict.AMOUNT_DIFFERS)
         .where(Transaction.status.in_(SUCCESSFUL), ~counts_elsewhere())
     )
-    return next((row.transaction_id for row in lines), None)
+    counted = next((row.transaction_id for row in lines), None)
+    if counted is None:
+        return None
+    of_day = (ClosedDay.provider == movement.account) & (ClosedDay.day == kampala_day(movement.at))
+    return None if ClosedDay.select().where(of_day).exists() else str(counted)
 
 
 def sign_last_use(vault: Vault, movement_id: str) -> None:

@@ -160,7 +160,12 @@ class _Bridge:
         dated = _dates_of_lines(alone, names, self._day, self.lines)
         differences = _differences(self._coverage.statement_ids, *self.bounds, paired.keys() | dated.keys())
         self.content.update(orjson.dumps([tuple(row) for row in differences]))
-        moved = {row.movement_id for row in differences if row.movement_id is not None}
+        moved = {
+            row.movement_id
+            for row in differences
+            # What the newest statement matches, an older one has wrong.
+            if row.movement_id is not None and paired.get(row.transaction_id or "") is not Verdict.MATCHED
+        }
         self.held_ids = frozenset(filter(self.lines.is_held, moved))
         not_theirs = {row.transaction_id for row in differences if row.verdict == Verdict.NOT_THEIRS}
         # A payment changes an earlier day, never its own: that one is closed by the time the bridge is computed again.

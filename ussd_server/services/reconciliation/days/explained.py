@@ -29,7 +29,7 @@ class ExplainedLines:
     def __init__(self, statement_ids: Collection[str], moment: datetime) -> None:
         self._statement_ids = statement_ids
         moved = _that_moved(statement_ids)
-        self._movements = {_receipt_of(row): row.movement_id for row in moved}
+        self._movements = {key: row.movement_id for row in moved for key in _keys_of(row)}
         self._uses = _uses_of({row.movement_id for row in moved}, moment)
 
     def of_days(self, days: Collection[str]) -> Iterator[DayLine]:
@@ -41,7 +41,7 @@ class ExplainedLines:
         return self._uses.get(movement_id, (None, None))[0] is None
 
     def _explained(self, line: DayLine) -> DayLine:
-        movement_id = self._movements.get(line.receipt) if line.is_difference else None
+        movement_id = self._movements.get((line.receipt, line.cents)) if line.is_difference else None
         if movement_id is None:
             return line
         kind, transaction_id = self._uses.get(movement_id, (None, None))
@@ -64,10 +64,11 @@ def _that_moved(statement_ids: Collection[str]) -> list[StatementDifference]:
     )
 
 
-def _receipt_of(row: StatementDifference) -> bytes:
-    """The digest of the line of a difference."""
-    kind = "reversal" if row.verdict == Verdict.REVERSAL else "payment"
-    return bytes.fromhex(digest_of_names(kind, row.provider_id, row.reference, row.dated, row.party))
+def _keys_of(row: StatementDifference) -> Iterator[tuple[bytes, int]]:
+    """The digests that the line of a difference can have, whose kind is not kept, with what it moved."""
+    for kind in ("payment", "reversal"):
+        digest = digest_of_names(kind, row.provider_id, row.reference, row.dated, row.party)
+        yield bytes.fromhex(digest), row.moved_cents
 
 
 def _uses_of(movement_ids: Collection[str], moment: datetime) -> dict[str, tuple[str | None, str | None]]:
