@@ -12,9 +12,9 @@ from marshmallow import EXCLUDE, ValidationError
 
 from schemas import fields
 from ussd_server.services.incoming.messages import CODE_DESCRIPTION
-from ussd_server.values import KAMPALA, canonical_receipt, phone_number
+from ussd_server.values import KAMPALA, LONGEST_RECEIPT, canonical_receipt, phone_number
 
-_LONGEST_TYPED, _LONGEST_RECEIPT = 160, 200
+_LONGEST_TYPED = 160
 _TYPED = fields.Text("What the payer typed as the reason.", required=True, shortest=0, longest=_LONGEST_TYPED)
 
 
@@ -77,7 +77,7 @@ class _Receipt(fields.Field[str]):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
         text = _text(value) or ""
-        if not canonical_receipt(text) or len(text) > _LONGEST_RECEIPT:
+        if not canonical_receipt(text) or len(text) > LONGEST_RECEIPT:
             raise ValidationError("Must be the provider's receipt, of at most 200 characters.")
         return text
 

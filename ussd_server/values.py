@@ -70,6 +70,10 @@ def national_number(phone_number: str) -> str:
     return phone_number.removeprefix("+256")
 
 
+LONGEST_RECEIPT = 200
+"""The characters that a receipt has at most, whoever tells of it."""
+
+
 def canonical_receipt(written: str) -> str:
     """The form in which receipts of providers and references of banks are compared; empty for nothing but spaces.
 

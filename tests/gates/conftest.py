@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.conftest import MovableClock
 from tests.gates.two_records import PAYER, RECEIPT
 from tests.gates.ways_in import Enquired, World
+from tests.support.competitors import Compete, competing
 from tests.support.mail_server import MailServer, mailing
 from ussd_server.bootstrap import Services
 from ussd_server.settings import Settings
@@ -20,6 +23,12 @@ def settings(settings: Settings, mail_server: MailServer) -> Settings:
 @pytest.fixture
 def world(services: Services, clock: MovableClock) -> World:
     return World(services, clock)
+
+
+@pytest.fixture
+def compete() -> Iterator[Compete]:
+    with competing() as compete:
+        yield compete
 
 
 @pytest.fixture

@@ -58,11 +58,20 @@ def test_a_receipt_of_other_money_settles_nothing_and_is_named(world: World, our
         ("LESS", f"that of movement {movements['LESS']}, which is of UGX 3,000"),
         ("OTHER", f"that of movement {movements['OTHER']}, which is of another number"),
         ("OWN", f"that of movement {own.movement_id}, which is used otherwise"),
-        (" - ", "1 to 48 characters"),
+        (" - ", "1 to 200 characters"),
     ):
         with pytest.raises(ServiceError, match=sentence):
             services.reviews.end(settling(ours, receipt), operator())
     assert ours.row.is_in_review
+
+
+def test_operators_name_a_receipt_as_long_as_a_till_and_a_statement_may(world: World, ours: Enquired) -> None:
+    silent(ours)
+    world.till.pay("thanks", SHILLINGS, "L" * 200, number=PAYER)
+    with pytest.raises(ServiceError, match="1 to 200 characters"):
+        world.services.reviews.end(settling(ours, "L" * 201), operator())
+    world.services.reviews.end(settling(ours, "L" * 200), operator())
+    assert (held(world), ours.row.status) == ((), "succeeded")
 
 
 def test_other_money_that_operators_settle_with_a_receipt_has_it(world: World, ours: Enquired) -> None:

@@ -38,7 +38,6 @@ from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS, payers_paymen
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.gates.receipts import (
     DIRECTIONS,
-    LONGEST_RECEIPT,
     NOBODY,
     Money,
     account_of,
@@ -55,7 +54,14 @@ from ussd_server.services.gates.uses import merge, note_told, note_use, use, wri
 from ussd_server.services.transactions.create import Within
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import canonical_receipt, comparable_receipt, iso_milliseconds, new_id, written_amount
+from ussd_server.values import (
+    LONGEST_RECEIPT,
+    canonical_receipt,
+    comparable_receipt,
+    iso_milliseconds,
+    new_id,
+    written_amount,
+)
 
 log = Logger(__name__)
 _SAME_RECEIPT = "its receipt is that of transaction {}"
@@ -275,7 +281,7 @@ def say_receipt(row: Transaction, written: str) -> None:
     if row.type not in DIRECTIONS or row.provider is None:
         raise ServiceError(Code.INVALID_REQUEST, "Only a payment at a provider has a receipt")
     if not (canonical_receipt(written) and len(written) <= LONGEST_RECEIPT and written.isprintable()):
-        raise ServiceError(Code.INVALID_REQUEST, "A receipt has 1 to 48 characters that can be printed")
+        raise ServiceError(Code.INVALID_REQUEST, f"A receipt has 1 to {LONGEST_RECEIPT} characters that can be printed")
     known = set(map(comparable_receipt, receipts_of(row)))
     if row.provider_transaction_id is not None and comparable_receipt(written) not in known:
         raise ServiceError(Code.INVALID_REQUEST, f"The provider has named the receipt {row.provider_transaction_id}")

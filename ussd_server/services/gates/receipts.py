@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ DIRECTIONS = {
     TransactionType.REFUND: OUT,
     TransactionType.SETTLEMENT: OUT,
 }
-LONGEST_RECEIPT = 48
 _LOCK = 7_256_257 << 32
 
 
@@ -119,9 +118,15 @@ def insert_receipt(account: str, direction: str, written: str, transaction_id: s
 
 def lock_movement(unlocked: Movement) -> Movement:
     """A movement, locked after its receipt until the unit of work ends."""
-    if unlocked.receipt is not None:
-        lock_receipt(unlocked.account, unlocked.direction, unlocked.receipt)
-    return lock_row(Movement, unlocked.id)
+    (movement,) = lock_movements([unlocked])
+    return movement
+
+
+def lock_movements(unlocked: Sequence[Movement]) -> list[Movement]:
+    """Movements of one account and direction, locked after their receipts, each in one order; in that of their ids."""
+    if receipts := [each.receipt for each in unlocked if each.receipt is not None]:
+        lock_receipts(unlocked[0].account, unlocked[0].direction, receipts)
+    return [lock_row(Movement, each) for each in sorted({each.id for each in unlocked})]
 
 
 def give_receipt(receipt: MovementReceipt, **owner: str | None) -> None:

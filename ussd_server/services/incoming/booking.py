@@ -13,7 +13,6 @@ from ussd_server.models.movements import Movement
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.movements import booking
-from ussd_server.services.gates.receipts import LONGEST_RECEIPT
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
@@ -22,6 +21,7 @@ from ussd_server.services.transactions.messages import CreatedTransaction, Origi
 from ussd_server.services.transactions.transactions import INCOMING, free_reference
 from ussd_server.values import written_amount
 
+_LONGEST_IN_REFERENCE = 48
 # A till's clock may be behind ours by so much.
 _GRACE = timedelta(seconds=30)
 
@@ -140,7 +140,8 @@ class IncomingBook:
 
 def shortened(receipt: str) -> str:
     """A receipt as a part of a reference, which has 64 characters at most."""
-    return receipt if len(receipt) <= LONGEST_RECEIPT else sha256(receipt.encode()).hexdigest()[:LONGEST_RECEIPT]
+    is_short = len(receipt) <= _LONGEST_IN_REFERENCE
+    return receipt if is_short else sha256(receipt.encode()).hexdigest()[:_LONGEST_IN_REFERENCE]
 
 
 def _amounts_of(code: PaymentCode) -> str:

@@ -10,6 +10,7 @@ from ussd_server.models.movements import IN, Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.gates.movements import decide_again, take_movement
+from ussd_server.services.gates.receipts import lock_movements
 from ussd_server.services.gates.uses import merge, use
 from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.messages import PaymentCodeView
@@ -78,10 +79,12 @@ class MovementUseService:
             # Before the receipt and the movement, as the processing of payments locks them.
             payment = Transaction.get_or_none(Transaction.id == other_id)
             payment = payment and lock_row(Transaction, payment.id)
+            if payment is None:
+                lock_movements([find_movement(request.movement_id), find_movement(other_id)])
             movement = held_movement(request.movement_id, may_have_payment=True)
             receipt = movement.receipt or ""
             if payment is None:
-                first = find_movement(other_id, locked=True)
+                first = find_movement(other_id)
                 if not _may_be_one(movement, first):
                     raise refusal("The other movement is of another account, direction or amount")
                 merge(movement, first, now)

@@ -27,12 +27,11 @@ from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.transactions.messages import UNFINISHED
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import canonical_receipt, written_amount
+from ussd_server.values import LONGEST_RECEIPT, canonical_receipt, written_amount
 
 _MOVED = (Verdict.NOT_OURS, Verdict.REVERSAL, Verdict.AMOUNT_DIFFERS)
 # What operators decide about a movement tells nothing of it.
 _STATEMENT_ALONE = {WayIn.STATEMENT, WayIn.ASSIGNMENT, WayIn.SAME_PAYMENT}
-_LONGEST_RECEIPT = 200
 _MOST_NAMED = 5
 _AT_ONCE = 500
 
@@ -161,7 +160,7 @@ def _told_by(difference: StatementDifference, at: datetime) -> Told:
         difference.provider,
         IN if difference.moved_cents > 0 else OUT,
         abs(difference.moved_cents),
-        receipt if canonical_receipt(receipt) and len(receipt) <= _LONGEST_RECEIPT else "",
+        receipt if canonical_receipt(receipt) and len(receipt) <= LONGEST_RECEIPT else "",
         phone_number_in(difference.party or ""),
         at,
     )
