@@ -25,7 +25,7 @@ from ussd_server.services.reconciliation.days.bridge import (
 )
 from ussd_server.services.reconciliation.days.coverage import Coverage, coverage_of
 from ussd_server.services.reconciliation.days.proofs import DayProofs
-from ussd_server.services.reconciliation.imports import add_missing, lock_imports
+from ussd_server.services.reconciliation.imports import add_missing, lasting_movements, lock_imports
 from ussd_server.services.reconciliation.messages import (
     BridgeStep,
     CloseDay,
@@ -147,7 +147,7 @@ class DayService:
             raise _refusal("There are payments of this day here, so its statement cannot be empty")
         if _has_lines(request):
             raise _refusal("A statement has lines of this day, so its statement cannot be empty")
-        return DayBridge(0, 0, (), (), 0, frozenset(), "")
+        return DayBridge(0, 0, (), (), 0, frozenset(), frozenset(), "")
 
     def _keep(self, row: ClosedDay, covered: Coverage | None, bridge: DayBridge, context: RequestContext) -> None:
         try:
@@ -203,10 +203,14 @@ def _require_signable(bridge: DayBridge, people: int) -> None:
 
 
 def _undecided(bridge: DayBridge) -> int:
-    """How many held movements of a day may be successes of ours, which two operators have to say first."""
+    """How many held movements of a day may be successes of ours, which two operators have to say first.
+
+    Not one that the newest statement replaced, where the older one cannot be undone any more.
+    """
+    undecided = bridge.held_ids - lasting_movements(bridge.replaced_ids)
     beside = {
         each["transaction_id"]
-        for row in Movement.select().where(Movement.id.in_(bridge.held_ids))
+        for row in Movement.select().where(Movement.id.in_(undecided))
         for each in row.beside
         if each.get("transaction_id")
     }

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 from peewee import chunked
@@ -201,6 +201,17 @@ def _closed_with(statement_id: str) -> str | None:
     """The first day that was closed with a statement."""
     proven = DayProof.select(DayProof.day).where(DayProof.statements.cast("text").contains(statement_id))
     return min((row.day for row in proven), default=None)
+
+
+def lasting_movements(movement_ids: Collection[str]) -> set[str]:
+    """Those of some movements of which a statement told that cannot be undone, because a day was closed with it."""
+    places: Any = (
+        DifferenceInStatement.select(DifferenceInStatement.statement_id, StatementDifference.movement_id)
+        .join(StatementDifference, on=(StatementDifference.id == DifferenceInStatement.difference_id))
+        .where(StatementDifference.movement_id.in_(list(movement_ids)))
+        .tuples()
+    )
+    return {movement_id for statement_id, movement_id in places if _closed_with(statement_id) is not None}
 
 
 def clean(now: datetime) -> int:

@@ -69,7 +69,8 @@ class DayBridge:
     """Both sums of a day and the steps between them.
 
     `missing` are payments of ours without a line and without a difference, which cannot be explained. `open_count` are
-    differences whose reviews are open. `held_ids` are the movements without a use that any of the statements told of.
+    differences whose reviews are open. `held_ids` are the movements without a use that any of the statements told of,
+    `replaced_ids` those of them whose payment the newest statement matches.
     `content` is a digest of the payments, lines and differences.
     """
 
@@ -79,6 +80,7 @@ class DayBridge:
     missing: tuple[DayPayment, ...]
     open_count: int
     held_ids: frozenset[str]
+    replaced_ids: frozenset[str]
     content: str
 
     @property
@@ -105,7 +107,8 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
     given_back_cents = bridge.add_given_back(given_back)
     ours_cents = sum(bridge.ours.values()) - given_back_cents
     steps, content = bridge.steps_in_order(), bridge.content.hexdigest()
-    return DayBridge(ours_cents, bridge.theirs_cents, steps, missing, open_count, bridge.held_ids, content)
+    held = bridge.held_ids, bridge.replaced_ids
+    return DayBridge(ours_cents, bridge.theirs_cents, steps, missing, open_count, *held, content)
 
 
 class _Bridge:
@@ -160,13 +163,11 @@ class _Bridge:
         dated = _dates_of_lines(alone, names, self._day, self.lines)
         differences = _differences(self._coverage.statement_ids, *self.bounds, paired.keys() | dated.keys())
         self.content.update(orjson.dumps([tuple(row) for row in differences]))
-        moved = {
-            row.movement_id
-            for row in differences
-            # What the newest statement matches, an older one has wrong.
-            if row.movement_id is not None and paired.get(row.transaction_id or "") is not Verdict.MATCHED
-        }
+        moved = {row.movement_id: row.transaction_id for row in differences if row.movement_id is not None}
         self.held_ids = frozenset(filter(self.lines.is_held, moved))
+        self.replaced_ids = frozenset(
+            each for each in self.held_ids if paired.get(moved[each] or "") == Verdict.MATCHED
+        )
         not_theirs = {row.transaction_id for row in differences if row.verdict == Verdict.NOT_THEIRS}
         # A payment changes an earlier day, never its own: that one is closed by the time the bridge is computed again.
         earlier = {each.began_on for each in alone if each.came_later} - {self._day.isoformat()}
