@@ -97,7 +97,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         keyring=keyring,
         vault=vault,
         tokens=tokens,
-        references=ProviderReferences(keyring),
+        references=ProviderReferences(keyring, is_sandbox=settings.is_sandbox),
         limiter=limiter,
         key_cache=KeyCache(limiter.pipeline, limiter.circuit),
         last_uses=LastUses(clock),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.money import a_client, request
+from tests.support.money import a_client, deposit, request
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.models.operations import kept_check_value
 from ussd_server.security.key_ring import Keyring
@@ -46,6 +46,18 @@ def test_client_kind_and_every_part_of_a_name_count(services: Services) -> None:
         references.of_menu_step(CLIENT, collection, ('a", "b',), 1),
     ]
     assert len(set(names)) == len(names)
+
+
+def test_no_payment_is_created_in_production_with_money_that_a_sandbox_made_up(services: Services) -> None:
+    client = a_client()
+    deposit(services, client, 1000)
+    production = build_services(replace(services.settings, environment="production"))
+    try:
+        with pytest.raises(ServiceError, match="The database holds money that the sandbox") as refused:
+            production.transactions.create(request(reference="real"), client)
+        assert refused.value.code is Code.SERVICE_UNAVAILABLE
+    finally:
+        production.close()
 
 
 def test_no_payment_is_created_with_another_reference_key_than_before(services: Services, tmp_path: Path) -> None:

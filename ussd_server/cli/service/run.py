@@ -27,7 +27,6 @@ from ussd_server.server import supervisor
 from ussd_server.server.embedded_redis import StartError, embedded_redis
 from ussd_server.server.processes import NeverStartedError
 from ussd_server.server.running import announced
-from ussd_server.services.accounts.ledger import holds_sandbox_money
 from ussd_server.settings import quieten_terminal, read_settings
 from ussd_server.smpp_process import SmppProcess
 from ussd_server.spans import end_export, export_spans
@@ -59,7 +58,7 @@ def run(without_examples: bool, verbose: bool) -> None:
                     click.echo("The first start makes a database and example data.", err=True)
                 with open_services(settings) as services:
                     migrate_database()
-                    _verify_database(services)
+                    services.runtime.references.verify()
                     demonstration = (
                         prepare_demonstration(services, address, with_examples=not without_examples)
                         if settings.is_sandbox
@@ -148,23 +147,13 @@ def _await_database(services: Services, stop: threading.Event) -> None:
     """
     while True:
         try:
-            return _verify_database(services)
+            return services.runtime.references.verify()
         except DATABASE_ERRORS as error:
             if explain(error) is not AWAY:
                 raise
             log.warning("the process waits for the database", reason=reason_of(error))
         if stop.wait(_DATABASE_SECONDS):
             return None
-
-
-def _verify_database(services: Services) -> None:
-    """Refuse to work with a database of another reference key, and to begin a production with one of a sandbox."""
-    services.runtime.references.verify()
-    if not services.settings.is_sandbox and holds_sandbox_money():
-        raise click.ClickException(
-            "The database holds money that the sandbox or its operator made up, and it would be paid out. "
-            "Production needs a database of its own."
-        )
 
 
 def _stop_signal() -> threading.Event:

@@ -11,6 +11,7 @@ from ussd_server.logs import Logger
 from ussd_server.models.operations import ReferenceKey, kept_check_value
 from ussd_server.models.transactions import Transaction
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.accounts.ledger import holds_sandbox_money
 from ussd_server.services.transactions.create import RequestIdentity
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
@@ -20,6 +21,10 @@ log = Logger(__name__)
 WRONG_REFERENCE_KEY = (
     "The reference key is not the one that the payments of this database were made with; "
     "put back the secrets file that belongs to this database"
+)
+SANDBOX_MONEY = (
+    "The database holds money that the sandbox or its operator made up, and it would be paid out. "
+    "Production needs a database of its own."
 )
 _NUMBERS_AT_ONCE = 50
 
@@ -31,8 +36,8 @@ class ProviderReferences:
     refuses it as a duplicate. Providers keep references for ever, so the derivation never changes.
     """
 
-    def __init__(self, keyring: Keyring) -> None:
-        self._keyring = keyring
+    def __init__(self, keyring: Keyring, *, is_sandbox: bool = True) -> None:
+        self._keyring, self._is_sandbox = keyring, is_sandbox
         self._is_verified = False
 
     def of_request(self, identity: RequestIdentity) -> str:
@@ -73,7 +78,8 @@ class ProviderReferences:
     def verify(self) -> None:
         """Raise SERVICE_UNAVAILABLE unless the reference key is the one that this database's payments were made with.
 
-        The first reference key that is used with a database is kept as its own, by a check value.
+        Also in production, where a sandbox made up money in the database. The first reference key that is used with a
+        database is kept as its own, by a check value.
         """
         if self._is_verified:
             return
@@ -84,6 +90,9 @@ class ProviderReferences:
         if kept_value != check_value:
             log.error("the reference key is not that of this database: no payment is created")
             raise ServiceError(Code.SERVICE_UNAVAILABLE, WRONG_REFERENCE_KEY, retry_after_seconds=60)
+        if not self._is_sandbox and holds_sandbox_money():
+            log.error("the database holds money of a sandbox: no payment is created")
+            raise ServiceError(Code.SERVICE_UNAVAILABLE, SANDBOX_MONEY, retry_after_seconds=60)
         self._is_verified = True
 
     def _derive(self, client_id: str, kind: TransactionType, *key: str) -> str:
