@@ -49,4 +49,4 @@ def test_one_operator_signs_what_agrees_fees_and_ended_differences_and_two_sign_
     alone += [BridgeStep("matched", 1, 0), BridgeStep("fee", 2, 0)]
     two = [BridgeStep("late_change", 1, 0, "2026-11-01"), BridgeStep("other_day", 1, 0), BridgeStep("matched", 1, 5)]
     two.append(BridgeStep("held", 1, -5))
-    assert DayBridge(0, 0, (*alone, *two), (), 0, frozenset(), "").steps_for_two == tuple(two)
+    assert DayBridge(0, 0, (*alone, *two), (), 0, frozenset(), frozenset(), "").steps_for_two == tuple(two)
