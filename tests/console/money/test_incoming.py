@@ -120,11 +120,11 @@ def test_two_operators_say_that_a_success_with_another_amount_never_moved(
     (held,) = services.movements.list(ListMovements(is_held=True), operator_of()).items
     assert held.line is not None
     ann, bob = operator("ann"), operator("bob")
-    page = f"/operator/differences/{held.line.difference_id}"
-    assert "It never moved" in ann.get(page).text
-    assert ann.post(f"{page}/unmoved", reason="").status_code == 400
-    assert ann.post(f"{page}/unmoved", reason="MTN moved 3,000").status_code == 303
-    assert "It never moved" not in ann.get(page).text
+    pages = f"/operator/differences/{held.line.difference_id}", f"/operator/transactions/{row.id}"
+    assert all("It never moved" in ann.get(page).text for page in pages)
+    assert ann.post(f"{pages[1]}/unmoved", reason="").status_code == 400
+    assert ann.post(f"{pages[1]}/unmoved", reason="MTN moved 3,000").status_code == 303
+    assert not any("It never moved" in ann.get(page).text for page in pages)
     assert "Say that a payment never moved" in bob.get("/operator/proposals").text
     path, digest = confirmation(bob.get("/operator/proposals").text)
     assert bob.post(path, digest=digest).status_code == 303

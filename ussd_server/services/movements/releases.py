@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row
@@ -104,6 +105,12 @@ class ReleaseService:
         with unit_of_work():
             return views_of([_unmoved(transaction_id)[0]])[0]
 
+    def may_be_unmoved(self, transaction_id: str, context: RequestContext) -> bool:
+        """Whether a payment is a success of ours that a statement lacks or has with another amount."""
+        context.require_operator()
+        row = find_any(transaction_id)
+        return _is_success_of_ours(row) and _lacking(row).exists()
+
     def undo_deposit(self, request: UndonePayment, context: RequestContext) -> TransactionView:
         """Take a mistaken deposit back; what the account lacks of it is the client's shortfall.
 
@@ -128,17 +135,26 @@ def _unmoved(transaction_id: str) -> tuple[Transaction, list[StatementDifference
     """A success of ours, locked, and the differences of statements that lack it or have another amount."""
     lock_imports()
     row = find_any(transaction_id, locked=True)
-    lacking = StatementDifference.select().where(
+    if not _is_success_of_ours(row):
+        raise refusal("Only a payment of ours that succeeded can be said to have never moved")
+    if not (differences := list(_lacking(row))):
+        raise refusal("No statement that covers it lacks it, or has another amount")
+    _require_whole(row)
+    return row, differences
+
+
+def _is_success_of_ours(row: Transaction) -> bool:
+    is_ours = row.type in _OURS and row.origin != Origin.PAYER
+    return is_ours and row.status == TransactionStatus.SUCCEEDED
+
+
+def _lacking(row: Transaction) -> Any:
+    """The differences of statements that lack a payment, or have it with another amount."""
+    return StatementDifference.select().where(
         StatementDifference.transaction_id == row.id,
         StatementDifference.verdict.in_((Verdict.NOT_THEIRS, Verdict.AMOUNT_DIFFERS)),
         is_in_stored_statement(),
     )
-    if row.type not in _OURS or row.origin == Origin.PAYER or row.status != TransactionStatus.SUCCEEDED:
-        raise refusal("Only a payment of ours that succeeded can be said to have never moved")
-    if not (differences := list(lacking)):
-        raise refusal("No statement that covers it lacks it, or has another amount")
-    _require_whole(row)
-    return row, differences
 
 
 def _releasable(movement_id: str) -> tuple[Movement, Transaction | None]:

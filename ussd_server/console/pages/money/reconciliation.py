@@ -242,14 +242,6 @@ def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
         return propose("difference.conclude", difference_id, context)
 
 
-@console.page("POST", "/operator/differences/<difference_id>/unmoved", who="operator")
-def propose_unmoved(context: RequestContext, difference_id: str) -> Any:
-    """Propose to say that a success of ours never moved, which the statement lacks or has with another amount."""
-    each = services().differences.show(difference_id, context)
-    with shown_again(lambda error: _difference_page(difference_id, context, error)):
-        return propose("transaction.unmoved", each.transaction_id or "", context)
-
-
 def side(value: int | str | None) -> str | None:
     """The value of one side of a difference: a status, or an amount with its sign."""
     return written_amount(value) if isinstance(value, int) else value and formats.translated(value)
@@ -273,7 +265,7 @@ def _difference_page(difference_id: str, context: RequestContext, error: Service
         what_to_do=_WHAT_TO_DO[each.verdict] if review_of(each) == "open" else None,
         side=side,
         is_proposed=any(proposal_about(name, context) for name in (difference_id, each.transaction_id) if name),
-        may_be_unmoved=each.transaction_id and each.verdict in (Verdict.NOT_THEIRS, Verdict.AMOUNT_DIFFERS),
+        may_be_unmoved=each.transaction_id and services().releases.may_be_unmoved(each.transaction_id, context),
         may_conclude=_may_conclude(each),
     )
 

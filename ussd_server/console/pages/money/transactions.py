@@ -136,7 +136,10 @@ def write_note(context: RequestContext, transaction_id: str, client: ClientView 
 def show_transaction_for_operators(context: RequestContext, transaction_id: str) -> str:
     values = _about_any(transaction_id, context)
     proposal = proposal_about(values["view"].transaction_id, context)
-    return render_template("console/operator/transaction.html", **values, proposal=proposal)
+    may_be_unmoved = services().releases.may_be_unmoved(values["view"].transaction_id, context)
+    return render_template(
+        "console/operator/transaction.html", **values, proposal=proposal, may_be_unmoved=may_be_unmoved
+    )
 
 
 @console.page("GET", "/operator/transactions/<transaction_id>/live", who="operator")
@@ -158,6 +161,12 @@ def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
             raise ServiceError(Code.INVALID_REQUEST, "Give the provider's receipt, or say that it has none.")
         parameters = {**parameters, "receipt": receipt or None}
     return propose(action, transaction_id, context, **parameters)
+
+
+@console.page("POST", "/operator/transactions/<transaction_id>/unmoved", who="operator")
+def propose_unmoved(context: RequestContext, transaction_id: str) -> Any:
+    """Propose to say that a success of ours never moved, which a statement lacks or has with another amount."""
+    return propose("transaction.unmoved", transaction_id, context)
 
 
 @console.page("POST", "/operator/transactions/<transaction_id>/refund", who="operator")
