@@ -54,6 +54,7 @@ def test_every_bug_can_be_planted() -> None:
         ("menu-beyond-limit", "gate_holds", 1),
         ("limit-forgotten", "gate_holds", 7),
         ("revoked-and-sent", "gate_holds", 1),
+        ("forgotten-settlement", "counted_once", 6),
         ("one-line-day", "closed_days_stay", 1),
     ],
 )

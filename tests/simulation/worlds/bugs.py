@@ -17,6 +17,7 @@ from ussd_server.models.statements import StatementCoverage
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts import ledger
+from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.gates import sending
 from ussd_server.services.gates.movements import UseOutcome, UseResult
 from ussd_server.services.gates.sending import SendingGate
@@ -30,6 +31,7 @@ from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.history import batch_of
 from ussd_server.services.transactions.provider_references import ProviderReferences
 from ussd_server.services.webhooks import deliveries, relay
+from ussd_server.status import Code, ServiceError
 
 Plant = Callable[[], Any]
 
@@ -160,6 +162,15 @@ def _a_line_covers_its_day() -> Any:
     return patch.object(closed_days, "coverage_of", coverage_of)
 
 
+def _forgotten_settlements_stay_forgotten() -> Any:
+    """What the bank paid of a settlement that the database forgot is in no book."""
+
+    def refuse(self: BankSettlementService, line: Any, *rest: Any) -> Any:
+        raise ServiceError(Code.INVALID_REQUEST, f"Line {line.line}: no such settlement")
+
+    return patch.object(BankSettlementService, "_book_forgotten", refuse)
+
+
 def _no_transaction(*modules: Any) -> Plant:
     """Statements that belong together are committed one by one."""
     return lambda: _together(*(patch.object(module, "unit_of_work", nullcontext) for module in modules))
@@ -194,6 +205,7 @@ BUGS: dict[str, tuple[str, Plant]] = {
     "menu-beyond-limit": ("a menu pays beyond the rights of its publisher", _menus_pay_beyond_limits),
     "limit-forgotten": ("a payout forgets the daily limit of its key", _payouts_have_no_limit),
     "revoked-and-sent": ("what a revoked sender has recorded still leaves", _revocation_is_for_new_calls),
+    "forgotten-settlement": ("a settlement that a restore forgot is not booked", _forgotten_settlements_stay_forgotten),
     "one-line-day": ("one line of a statement covers its day", _a_line_covers_its_day),
 }
 
