@@ -9,15 +9,17 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.gates.test_same_money import HASHED, PAYER, RECEIPT, seen, settle
-from tests.gates.ways_in import CENTS, SECOND, SHILLINGS, Enquired, World
+from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
 from tests.services.reconciliation.days import at_hour, close, end_reviews, store
 from tests.services.reconciliation.statement_files import kampala, with_balances
 from tests.support.books import check_everything
 from tests.support.competitors import competing
+from tests.support.money import operator
 from tests.support.unguarded import without_triggers
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.movements.messages import AssignMovement, EndMovement
 from ussd_server.services.operations.book_check.check import Violation
 from ussd_server.services.reconciliation.days import bridge
 from ussd_server.values import KAMPALA, bounds_of_day
@@ -129,3 +131,29 @@ def test_a_payers_payment_that_is_refunded_after_our_collection_failed_as_the_sa
     world.refund(paid.transaction_id)
     assert seen(world, paid.transaction_id).status == "reversed"
     assert [each for each in _violations(world) if each.part == "closed_days"] == []
+
+
+def test_a_day_stays_proven_when_what_was_booked_for_an_earlier_one_is_released(
+    world: World, clock: MovableClock, day: date
+) -> None:
+    lines = [_other_line(world, "before")]
+    at_hour(clock, 11)
+    lines.append(_other_line(world, "paid"))
+    at_hour(clock, 11)
+    lines.append(_other_line(world, "after"))
+    clock.advance(3600)
+    store(world.services, with_balances(lines))
+    close(world.services, day, SECOND)
+    paid = Movement.get(Movement.receipt == "paid")
+    assign = AssignMovement(paid.id, "SCH1042", BY, SECOND)
+    world.services.movement_uses.assign(assign, operator())
+    booked_on = clock.now().astimezone(KAMPALA).date()
+    at_hour(clock, 11)
+    store(world.services, with_balances([_other_line(world, "last")], opening=1_003_000))
+    steps = close(world.services, booked_on, SECOND).bridge
+    assert ("late_change", 1000_00, day.isoformat()) in [
+        (step.verdict, step.amount_cents, step.late_for) for step in steps
+    ]
+    clock.advance(3600)
+    world.services.releases.release(EndMovement(paid.id, "Another code", BY, SECOND), operator())
+    assert _violations(world) == []

@@ -13,7 +13,7 @@ import orjson
 from peewee import chunked
 
 from ussd_server.models.clients import Client
-from ussd_server.models.movements import Movement
+from ussd_server.models.movements import Movement, MovementUse
 from ussd_server.models.statements import ClosedDay, DifferenceInStatement, StatementDifference
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.given_back import is_given_back
@@ -302,10 +302,11 @@ def ended_within(provider: str, begin: datetime, end: datetime, moment: datetime
 
 
 def _paid_at(provider: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, datetime]:
-    """When what was booked on a day had moved, by its transaction, as its movement was told."""
+    """When what was booked on a day had moved, by its transaction, as the movement was told that it used."""
     rows: Any = (
-        Movement.select(Movement.transaction_id, Movement.at)
-        .join(Transaction, on=(Transaction.id == Movement.transaction_id))
+        MovementUse.select(MovementUse.transaction_id, Movement.at)
+        .join(Transaction, on=(Transaction.id == MovementUse.transaction_id))
+        .join_from(MovementUse, Movement, on=(Movement.id == MovementUse.movement_id))
         .where(ended_within(provider, begin, end, closed_at), Movement.at.is_null(False))
         .where((Transaction.origin == Origin.PAYER) | (Transaction.type == TransactionType.CORRECTION))
         .tuples()
