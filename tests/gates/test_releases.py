@@ -155,6 +155,26 @@ def test_a_success_that_no_statement_has_is_reversed_and_counts_nowhere(world: W
     )
 
 
+def test_a_success_that_a_newer_statement_has_did_move(world: World, ours: Enquired) -> None:
+    rows = [Enquired(world, name, f"+25677200001{number}", name) for number, name in enumerate(("A1", "A2"))]
+    for way in (rows[0], ours, rows[1]):
+        world.clock.advance(600)
+        if way is not ours:
+            way.prepare()
+        way.report()
+    without = [mtn_row(each.row) for each in rows]
+    reconcile(world.services, without)
+    world.clock.advance(600)
+    reconcile(world.services, [without[0], mtn_row(ours.row), without[1]])
+    request_ = UndonePayment(ours.transaction_id, CASE, BY, SECOND)
+    with pytest.raises(ServiceError, match="A newer statement has it"):
+        world.services.releases.end_unmoved(request_, operator())
+    # The provider takes it back: what it wrote last counts.
+    world.clock.advance(600)
+    reconcile(world.services, [without[0], without[1], Enquired(world, "", PAYER, "").line("L9", "")])
+    assert world.services.releases.end_unmoved(request_, operator()).status == "reversed"
+
+
 _NEVER_MOVED = "has its receipt, and operators said that it never moved"
 
 

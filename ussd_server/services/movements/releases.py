@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.movements import Movement
-from ussd_server.models.statements import StatementDifference, is_in_stored_statement
+from ussd_server.models.statements import (
+    DifferenceInStatement,
+    ProviderStatement,
+    StatementDifference,
+    StatementState,
+    is_in_stored_statement,
+)
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import lacking_cents
 from ussd_server.services.gates.given_back import RELEASED, is_to_us, outside_of, take_back
@@ -22,6 +29,7 @@ from ussd_server.services.incoming import booking
 from ussd_server.services.movements.messages import EndMovement, MovementView, UndonePayment
 from ussd_server.services.movements.movements import find_movement, refusal, sign_last_use, view_of_movement
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.reconciliation.days.lines import lines_of
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import EndDifference, Verdict
@@ -37,8 +45,10 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.transactions.refunds import left_of
 from ussd_server.services.transactions.transactions import RETURNED_SETTLEMENT, find_any
+from ussd_server.values import kampala_day
 
 _OURS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
+_DAY = timedelta(days=1)
 
 
 class ReleaseService:
@@ -78,8 +88,8 @@ class ReleaseService:
         """Reverse a success of ours that never moved, as two operators say: it counts nowhere from now on.
 
         TRANSACTION_NOT_FOUND, and INVALID_REQUEST for what is no payment of ours at a provider that succeeded, without
-        a statement that covers it and lacks it, or has another amount, while refunds of it stand, and unless two
-        different people are named with a reason.
+        a statement that covers it and lacks it, or has another amount, where a newer one has it, while refunds of it
+        stand, and unless two different people are named with a reason.
         """
         context.require_operator()
         decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
@@ -139,6 +149,8 @@ def _unmoved(transaction_id: str) -> tuple[Transaction, list[StatementDifference
         raise refusal("Only a payment of ours that succeeded can be said to have never moved")
     if not (differences := list(_lacking(row))):
         raise refusal("No statement that covers it lacks it, or has another amount")
+    if (newer := _statement_with(row, differences)) is not None:
+        raise refusal(f"A newer statement has it: {newer.file_name}")
     _require_whole(row)
     return row, differences
 
@@ -155,6 +167,30 @@ def _lacking(row: Transaction) -> Any:
         StatementDifference.verdict.in_((Verdict.NOT_THEIRS, Verdict.AMOUNT_DIFFERS)),
         is_in_stored_statement(),
     )
+
+
+def _statement_with(row: Transaction, lacking: Sequence[StatementDifference]) -> ProviderStatement | None:
+    """A stored statement with a payment of ours, newer than those that lack it: its provider wrote it later."""
+    places = DifferenceInStatement.select().where(
+        DifferenceInStatement.difference_id.in_([each.id for each in lacking])
+    )
+    last_lacking = places.order_by(DifferenceInStatement.statement_id.desc()).first().statement_id
+    begin, end = row.created_at - _DAY, row.completed_at + _DAY
+    newer = ProviderStatement.select().where(
+        ProviderStatement.provider == row.provider,
+        ProviderStatement.state == StatementState.STORED,
+        ProviderStatement.id > last_lacking,
+        ProviderStatement.first_at <= end,
+        ProviderStatement.last_at >= begin,
+    )
+    days = {kampala_day(begin + step * _DAY) for step in range((end - begin).days + 2)}
+    has_line = (
+        statement
+        for statement in newer.order_by(ProviderStatement.id)
+        for line in lines_of([statement.id], days)
+        if line.transaction_id == row.id and line.is_pair and abs(line.cents) == row.amount_cents
+    )
+    return next(has_line, None)
 
 
 def _releasable(movement_id: str) -> tuple[Movement, Transaction | None]:
