@@ -78,7 +78,8 @@ def test_no_two_public_classes_share_a_name() -> None:
         for path in folder.rglob("*.py"):
             for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE):
                 places[name].append(str(path.relative_to(REPOSITORY)))
-    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+    shared = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert not shared, f"rename one class of each pair: {shared}"
 
 
 def test_only_logs_and_spans_are_switched_for_a_whole_process() -> None:
