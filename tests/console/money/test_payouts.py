@@ -383,5 +383,7 @@ def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_retries_what_
     page = approver.get(path).text
     assert "Round 2 pays 1 row again: " in page
     assert '<input type="hidden" name="round" value="2">' in page
+    assert "<dt>Retried by</dt><dd><bdi>owner@acme.example</bdi></dd>" in page
+    assert "You cannot approve this payout, because you made it." in maker.get(path).text
     approver.post(f"{path}/approve", round="2")
     assert services.payouts.get(path.rpartition("/")[2], funded.call()).round.number == 2

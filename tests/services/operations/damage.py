@@ -320,7 +320,7 @@ SABOTAGE = [
     ("UPDATE payouts SET total_amount_cents = 1 WHERE id = '{payout}'",
      "OTHER_TOTALS payout, NOT_JUDGED payout, OTHER_EVENT payout"),
     ("DELETE FROM payout_items WHERE payout_id = '{payout}' AND line = 2", "OTHER_TOTALS payout, NOT_JUDGED payout"),
-    ("UPDATE payouts SET round_count = 9 WHERE id = '{payout}'", "OTHER_ROUND payout"),
+    ("UPDATE payouts SET round_count = 9 WHERE id = '{payout}'", "OTHER_ROUND payout, NOT_JUDGED payout"),
     ("UPDATE payouts SET held_cents = 100 WHERE id = '{payout}'", "OTHER_HOLD payout, PAYOUT_STATE payout, HELD main"),
     ("UPDATE payout_holds SET released_cents = released_cents + 1 WHERE payout_id = '{payout}'",
      "OTHER_HOLD payout, SPENT key"),

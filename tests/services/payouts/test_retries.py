@@ -22,6 +22,7 @@ from ussd_server.services.payouts.messages import (
     ApprovalRule,
     ApprovePayout,
     CancelPayout,
+    NameMatch,
     PayoutView,
     RetryPayout,
 )
@@ -370,6 +371,41 @@ def test_an_approval_of_a_round_is_withdrawn_with_its_key(staff: StaffedDesk) ->
     staff.services.api_keys.set_active(staff.maker.caller.key_id, False, OPERATOR)
     seen = staff.payouts.get(payout.payout_id, staff.owner)
     assert (seen.status, seen.round.number) == ("completed", 2), "the round of a revoked key is cancelled"
+    assert holds(staff)
+
+
+def test_names_that_the_first_round_did_not_wait_for_are_looked_up_for_the_approver_of_the_next(
+    desk: PayoutDesk,
+) -> None:
+    payout = desk.draft(row("a", PAID, 1000, name="Ann"), row("b", DECLINED, 2000, name="Ben"))
+    desk.approve(payout)
+    desk.work(2 + _DEFINITE)
+    desk.clock.advance(7200)
+    retry(desk, payout)
+    matches = desk.payouts.name_matches
+    assert matches(payout.payout_id, desk.maker) == {None: 1}, "the rows of the round count"
+    desk.work(1)
+    assert matches(payout.payout_id, desk.maker) == {NameMatch.DIFFERENT: 1}
+    assert desk.see(payout).status == "draft"
+
+
+def test_a_row_that_was_made_is_not_sent_once_the_key_of_its_approval_is_revoked(staff: StaffedDesk) -> None:
+    payout = staff.draft(row("a", PAID, 1000), row("b", DECLINED, 2000))
+    staff.approve_as(payout, staff.admin)
+    staff.work(2 + _DEFINITE)
+    staff.payouts.retry(RetryPayout(payout.payout_id), staff.maker)
+    staff.approve_as(payout, staff.approver, round=2)
+    staff.tick()
+    made = Transaction.get(Transaction.reference == "P1/b/2")
+    assert (made.status, staff.main()[1]) == ("created", 200_000)
+    staff.services.api_keys.set_active(staff.approver.caller.key_id, False, OPERATOR)
+    work(staff.services, staff.clock)
+    staff.work(_DEFINITE)
+    made = Transaction.get_by_id(made.id)
+    assert (made.status, made.failure_code, made.ask_attempts) == ("failed", "CANCELLED", 0)
+    assert (staff.status(payout), staff.states(payout)) == ("cancelled", ["succeeded", "cancelled"])
+    assert staff.main() == (_FULL - 100_000, 0)
+    assert retry(staff, payout).round.number == 3
     assert holds(staff)
 
 

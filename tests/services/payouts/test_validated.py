@@ -41,6 +41,8 @@ _EDITS = [
     "UPDATE payouts SET description = 'X' WHERE id = '{draft}'",
     "UPDATE payouts SET created_at = '2020-01-01T00:00:00.000Z' WHERE id = '{draft}'",
     "UPDATE payouts SET items_digest = 'x' WHERE id = '{draft}'",
+    "UPDATE payouts SET round_amount_cents = 100 WHERE id = '{draft}'",
+    "UPDATE payouts SET round_count = 1 WHERE id = '{draft}'",
 ]
 _UNGUARDED_EDITS = [
     "UPDATE payouts SET draft_digest = NULL WHERE id = '{draft}'",

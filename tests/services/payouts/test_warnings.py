@@ -10,7 +10,7 @@ from tests.conftest import MovableClock
 from tests.services.payouts.desk import PayoutDesk, row
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.services.payouts.messages import CreatePayout, ListPayoutItems, PayoutView
+from ussd_server.services.payouts.messages import CreatePayout, ListPayoutItems, PayoutView, RetryPayout
 from ussd_server.services.providers.messages import SwitchProvider
 
 PAID, DECLINED = "+256770000000", "+256770000002"
@@ -37,6 +37,16 @@ def test_an_equal_payment_of_another_payout_is_named_for_a_week(desk: PayoutDesk
     clock.advance(timedelta(days=7, hours=1).total_seconds())
     late = desk.draft(row("a", PAID, 1000), reference="P3")
     assert [item.warning for item in desk.items(late)] == [None]
+
+
+def test_of_a_later_round_only_its_own_rows_equal_payments_of_other_payouts(desk: PayoutDesk) -> None:
+    payout = half_paid(desk)
+    other = desk.draft(row("x", PAID, 1000), reference="P2")
+    desk.approve(other)
+    desk.work(6)
+    desk.payouts.retry(RetryPayout(payout.payout_id), desk.maker)
+    assert desk.payouts.equal_payment_count(payout.payout_id, desk.maker) == 0, "its own row failed everywhere"
+    assert [item.warning for item in desk.items(payout)] == [None, None]
 
 
 def test_further_columns_of_a_file_come_back_in_the_result(desk: PayoutDesk) -> None:

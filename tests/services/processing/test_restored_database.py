@@ -39,6 +39,7 @@ pytestmark = pytest.mark.slow
 
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
 _REPEATS = 8
+_FAILURE_IS_FINAL_SECONDS = 3600
 
 
 class Town:
@@ -282,6 +283,29 @@ def test_a_payout_that_was_sent_before_the_loss_is_paid_once_when_its_cancelled_
     payouts.approve(ApprovePayout(payout_id, 3), desk.approver)
     desk.send()
     desk.assert_paid_once()
+
+
+def test_a_round_that_was_lost_goes_to_the_provider_under_its_old_names(town: Town) -> None:
+    town.stand_in.switches.change({"opening_balance": 0})
+    desk = PayoutDesk(town.services, town.clock)
+    payout = desk.draft(row("r", town.number, 500))
+    desk.approve(payout)
+    desk.work(20)
+    town.settle()
+    town.clock.advance(_FAILURE_IS_FINAL_SECONDS)
+    desk.work(1)
+    town.stand_in.switches.change({"opening_balance": 1000})
+
+    def pay_again() -> None:
+        desk.services, desk.payouts = town.services, town.services.payouts
+        desk.payouts.retry(RetryPayout(payout.payout_id), desk.maker)
+        desk.payouts.approve(ApprovePayout(payout.payout_id, 2), desk.approver)
+        desk.work(20)
+
+    repeat_after_loss(town, pay_again)
+    assert (town.paid(), len(town.stand_in.book.payments())) == ([50_000], 2)
+    assert (desk.states(payout), desk.main()) == (["succeeded"], (50_000_000 - 50_000, 0))
+    assert check_everything(vault=town.services.runtime.vault) == []
 
 
 def test_a_row_of_a_payout_and_a_payment_of_the_same_name_are_one_payment(town: Town) -> None:

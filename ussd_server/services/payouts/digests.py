@@ -20,24 +20,13 @@ from ussd_server.values import iso_milliseconds
 _OF_DRAFT = (
     "id", "client_id", "reference", "description", "item_count", "ready_count", "invalid_count", "total_amount_cents",
     "request_digest", "created_by", "people", "created_at", "items_digest", "send_at", "round", "round_by",
-    "round_people",
+    "round_people", "round_count", "round_amount_cents",
 )  # fmt: skip
 _encode = JSONEncoder(sort_keys=True, default=str).encode
 _OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at", "key_id")
 _OF_GIVEN = (
-    "id",
-    "payout_id",
-    "round",
-    "made_by",
-    "people",
-    "key_id",
-    "operators",
-    "note",
-    "total_fee_cents",
-    "created_at",
-)
-
-
+    "id", "payout_id", "round", "made_by", "people", "key_id", "operators", "note", "total_fee_cents", "created_at",
+)  # fmt: skip
 _OF_RULES = ("id", "rules", "proposed", "proposed_by")
 
 

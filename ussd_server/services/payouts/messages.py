@@ -176,6 +176,7 @@ class RoundView:
     item_count: Annotated[int, "How many rows it has."]
     total_amount_cents: Annotated[Cents, "What its rows add up to, in shillings."]
     total_fee_cents: Annotated[Cents, "Their fees, in shillings."]
+    created_by: Internal[str]
 
 
 @dataclass(frozen=True, slots=True)

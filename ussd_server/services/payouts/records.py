@@ -130,7 +130,7 @@ def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
             queued_count=count(row, ItemState.QUEUED),
             states=states[row.id],
             approvals=approval_views(approvals[row.id]),
-            round=RoundView(row.round, row.round_count, row.round_amount_cents, row.round_fee_cents),
+            round=RoundView(row.round, row.round_count, row.round_amount_cents, row.round_fee_cents, row.round_by),
         )
         for row in rows
     )
@@ -156,13 +156,13 @@ def warnings_of(payout: Payout) -> dict[str, str]:
 
 
 def equal_payments(payout: Payout, first_line: int = 1, last_line: int | None = None) -> dict[int, str]:
-    """The ready rows, by their lines, whose amount another payout pays to the same number, and which payout.
+    """The rows of the round, by their lines, whose amount another payout pays to the same number, and which payout.
 
     Counted are payments that did not fail, from seven days before this payout was made until it reserved its money, and
     rows that wait to be sent.
     """
     mine: Any = PayoutItem.alias("mine")
-    conditions = [mine.payout_id == payout.id, mine.is_ready, mine.line >= first_line]
+    conditions = [mine.payout_id == payout.id, mine.is_ready, mine.round == payout.round, mine.line >= first_line]
     if last_line is not None:
         conditions.append(mine.line <= last_line)
     # Each number and amount once: thousands of equal rows would meet as many of another payout.
@@ -269,12 +269,13 @@ def mark_cancelled(row: Payout, now: datetime) -> None:
     row.due_at = row.leased_until = row.lease_token = row.draft_digest = None
 
 
-def begin_draft(row: Payout) -> None:
-    """Make a payout a draft without an approval or a reservation. The caller saves it."""
+def begin_draft(row: Payout, now: datetime) -> None:
+    """Make a payout a draft without an approval or a reservation, whose names are looked up. The caller saves it."""
     row.status = PayoutStatus.DRAFT
     row.approved_by = row.approved_at = row.approval_request_id = row.approval_digest = row.approved_fee_cents = None
     row.key_id = row.counted_key_id = row.key_limit_cents = None
-    row.reserved_at = row.needs_money_at = row.due_at = None
+    row.reserved_at = row.needs_money_at = None
+    row.due_at = now
 
 
 def cancel_round(row: Payout, now: datetime) -> None:

@@ -70,7 +70,7 @@ class PayoutRounds:
 
     def _open(self, row: Payout, rows: Sequence[_Row], request: RetryPayout, context: RequestContext) -> None:
         now = self._clock.now()
-        begin_draft(row)
+        begin_draft(row, now)
         row.round += 1
         row.round_by, row.round_people = (
             caller_id(context),

@@ -80,8 +80,9 @@ class PayoutSender:
         with unit_of_work():
             row = lock_row(Payout, payout_id)
             now = self._clock.now()
-            if row.due_at is None or (row.send_at is not None and row.send_at > now):
-                # Since it was claimed, a cancellation has completed it, or a draft was approved for a later date.
+            is_over = row.due_at is None or row.status == PayoutStatus.DRAFT
+            if is_over or (row.send_at is not None and row.send_at > now):
+                # Since it was claimed, it ended, or its approval was withdrawn, or given for a later date.
                 return
             end_lease(row)
             waiting = waiting_providers(row.id)
@@ -126,7 +127,7 @@ class PayoutSender:
                 ).execute()
             if row.status == PayoutStatus.DRAFT:
                 pause = _TICK_SECONDS if matches or not items else _NAMES_AWAY_SECONDS
-                is_wanted = bool(items) and now - row.created_at < _NAMES_WANTED_FOR
+                is_wanted = bool(items) and now - row.updated_at < _NAMES_WANTED_FOR
                 row.due_at = now + timedelta(seconds=pause) if is_wanted else None
             row.save()
 

@@ -121,7 +121,7 @@ def withdraw_approvals(
         _cancel_the_rest(row, reason, outbox, context, now)
         return
     if row.status != PayoutStatus.DRAFT:
-        begin_draft(row)
+        begin_draft(row, now)
     row.withdrawn_at = now
     row.save()
     write_payout_event(row, "payout.approval_withdrawn", outbox, now)

@@ -8,7 +8,6 @@ from typing import Any
 
 from flask import Response, render_template, request
 
-from schemas.messages import UpdateClientSettingsBody
 from schemas.payouts import ApprovePayoutBody, CreatePayoutQuery
 from ussd_server.api.requests import load, services
 from ussd_server.console import formats, forms
@@ -28,7 +27,7 @@ from ussd_server.console.tables import (
 )
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.clients.messages import ClientView, UpdateClientSettings
+from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.payouts import messages
 from ussd_server.status import Code, ServiceError
 
@@ -103,32 +102,6 @@ def list_payouts(context: RequestContext, client: ClientView | None = None) -> R
 @console.page("GET", "/payouts/new", needs="payouts:write")
 def new_payout(_: RequestContext) -> str:
     return render_template("console/payouts/new.html", form={}, error=None)
-
-
-@console.page("GET", "/payouts/approval-rules", needs="settings:read")
-def show_approval_rules(context: RequestContext) -> str:
-    """How many people approve a payout, by its sum."""
-    return _rules_page(context)
-
-
-@console.page("POST", "/payouts/approval-rules", needs="settings:write", fresh_code=True)
-def set_approval_rules(context: RequestContext) -> Any:
-    """Set the rules of the form; those that ask for less wait for another person."""
-    with shown_again(lambda error: _rules_page(context, error), Code.INSUFFICIENT_SCOPE):
-        rules = load(UpdateClientSettingsBody(), {"approval_rules": _typed_rules()})
-        settings = services().client_settings.update(UpdateClientSettings(**rules), context)
-    if settings.proposed_approval_rules is None:
-        return done("The rules hold from now on.", "show_approval_rules")
-    return done(
-        "The rules ask for less. They hold once another owner or admin has confirmed them.", "show_approval_rules"
-    )
-
-
-@console.page("POST", "/payouts/approval-rules/confirm", needs="payouts:approve", fresh_code=True)
-def confirm_approval_rules(context: RequestContext) -> Any:
-    with shown_again(lambda error: _rules_page(context, error), Code.INSUFFICIENT_SCOPE):
-        services().approval_rules.confirm(request.form.get("shown", ""), context)
-    return done("The rules hold from now on.", "show_approval_rules")
 
 
 @console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=messages.LARGEST_FILE_BYTES + _FORM_BYTES)
@@ -323,7 +296,8 @@ def _live_parts(payout: messages.PayoutStates, context: RequestContext, client: 
 def _people(payout: messages.PayoutView, context: RequestContext) -> dict[str, Any]:
     """The names of the people who made and approved a payout, and of the people who may still approve it."""
     reader, own_id = services().people, context.caller.user_id
-    ids = (payout.created_by, payout.approved_by, *(each.by for each in payout.approvals))
+    makers = (payout.created_by, payout.round.created_by)
+    ids = (*makers, payout.approved_by, *(each.by for each in payout.approvals))
     names = reader.names((*ids, own_id), context)
     own_address = names.get(own_id or "")
     names = {**names, own_id or "": gettext("you")}
@@ -333,6 +307,7 @@ def _people(payout: messages.PayoutView, context: RequestContext) -> dict[str, A
     approvers = reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else ()
     return {
         "created_by": names.get(payout.created_by, _OTHERS),
+        "round_by": names.get(payout.round.created_by, _OTHERS),
         "approved_by": payout.approved_by and names.get(payout.approved_by, _OTHERS),
         # The reader first.
         "approvers": sorted(
@@ -340,11 +315,11 @@ def _people(payout: messages.PayoutView, context: RequestContext) -> dict[str, A
             key=lambda name: "@" in name,
         ),
         "may_correct": is_draft and payout.round.number == 1 and payout.created_by == own_id,
-        "is_only_maker": payout.created_by == own_id,
+        "is_only_maker": own_id in makers,
         "is_maker": own_id in counted_as_maker,
         "approvals": [(names.get(each.by, _OTHERS), each) for each in payout.approvals],
         "needed": services().payouts.approvals_needed(payout.payout_id, context) if is_open else 0,
-        "maker_left": is_open and reader.has_left(payout.created_by, context),
+        "maker_left": is_open and reader.has_left(payout.round.created_by, context),
     }
 
 
@@ -355,29 +330,6 @@ def _shown_status(payout: messages.PayoutStates) -> str:
 
 def _shown_match(item: messages.PayoutItemView) -> str | None:
     return "being checked" if item.is_name_awaited else item.name_match and item.name_match.value
-
-
-def _rules_page(context: RequestContext, error: ServiceError | None = None) -> str:
-    settings = services().client_settings.get(context)
-    proposed = settings.proposed_approval_rules
-    return render_template(
-        "console/payouts/rules.html",
-        rules=settings.approval_rules,
-        proposed=proposed,
-        proposed_text=messages.in_words(proposed or ()),
-        most=messages.MOST_RULES,
-        error=error,
-    )
-
-
-def _typed_rules() -> list[dict[str, Any]]:
-    """The rules of the form: its lines with a sum."""
-    lines = zip(request.form.getlist("above"), request.form.getlist("approvals"), strict=False)
-    return [
-        {"above": above.replace(",", "").strip(), "approvals": int(number) if number in "12345" else 0}
-        for above, number in list(lines)[: messages.MOST_RULES]
-        if above.strip() and number
-    ]
 
 
 def _version_of(payout: messages.PayoutView) -> str:

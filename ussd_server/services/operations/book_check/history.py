@@ -66,7 +66,7 @@ _MOMENTS = (
 )  # fmt: skip
 _NUMBERS = (
     "sequence", "late", "amount_cents", "fee_cents", "item_count", "ready_count", "invalid_count",
-    "total_amount_cents", "total_fee_cents", "round",
+    "total_amount_cents", "total_fee_cents", "round", "round_count", "round_amount_cents",
 )  # fmt: skip
 
 

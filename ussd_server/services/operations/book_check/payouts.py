@@ -127,7 +127,7 @@ _SHOWN_AT_THE_END = ("approved_by", "approved_at", "completed_at", "status")
 _COLUMNS = (
     "id", "client_id", *_SHOWN, "send_at", *_SHOWN_AT_THE_END, "total_amount_cents", "total_fee_cents",
     "request_digest", "people", "items_digest", "draft_digest", "approval_digest", "key_id", "needs_money_at",
-    "withdrawn_at", "revoked_at", "round", "round_by", "round_people",
+    "withdrawn_at", "revoked_at", "round", "round_by", "round_people", "round_count", "round_amount_cents",
 )  # fmt: skip
 _PAYOUTS = "SELECT {} FROM payouts WHERE id > :low AND id <= :high ORDER BY id"
 _OF_APPROVAL = (
