@@ -34,6 +34,7 @@ from tests.simulation.payer_rules import (
     payers_are_matched_by_their_code,
     payers_money_is_accounted,
 )
+from tests.simulation.payout_rules import rows_are_charged_once, rows_go_again_after_failure
 
 FINAL = (*SUCCESSFUL, "failed")
 MAY_FOLLOW = {
@@ -51,8 +52,8 @@ MOVED_BY_PROVIDERS = ("collection", "disbursement", "refund")
 def paid_once(history: History) -> Iterator[str]:
     """Each name is paid at most once, and nothing is paid that no client asked for.
 
-    A row of a payout is retried after the provider has confirmed its failure. A provider that takes the failure back
-    even later has paid it twice.
+    A row of a payout is retried after the provider has confirmed its failure, or has taken its success back. A provider
+    that takes the failure back even later has paid it twice.
     """
     asked = {mark(call) for call in history.calls.values()}
     seen = set()
@@ -62,7 +63,8 @@ def paid_once(history: History) -> Iterator[str]:
             yield f"{mark(line)} was paid twice"
         if mark(line) not in asked and "receipt" not in line:
             yield f"{mark(line)} was paid and not asked for"
-        seen.add(mark(line))
+        if line["is_kept"]:
+            seen.add(mark(line))
 
 
 def answers_stay_true(history: History) -> Iterator[str]:
@@ -300,6 +302,8 @@ RULES: tuple[Callable[[History], Iterator[str]], ...] = (
     counted_once,
     gate_holds,
     closed_days_stay,
+    rows_are_charged_once,
+    rows_go_again_after_failure,
 )
 
 

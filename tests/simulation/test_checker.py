@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation import checker, gate_rules, history, payer_rules
+from tests.simulation import checker, gate_rules, history, payer_rules, payout_rules
 from tests.simulation.checker import RULES, judge
 
 Lines = list[dict[str, Any]]
@@ -151,6 +151,18 @@ def sent(at: float, *, limit: int | None = None) -> Callable[[Lines], object]:
     )
 
 
+def attempted_twice(*, failed_at: float | None) -> Callable[[Lines], object]:
+    """A history in which a row of a payout goes to its provider under two names, the second one at 20."""
+    row = {**line(whole(), "book"), "phone": "+256760000000", "direction": "disbursement"}
+    return added(
+        {**row, "reference": "first", "began_at": 10, "moved_at": None, "failed_at": failed_at, "is_kept": False},
+        {**row, "reference": "second", "began_at": 21, "moved_at": 22},
+        {"what": "called", "at": 9, "kind": "ask", "phone": row["phone"], "reference": "first"},
+        {"what": "called", "at": 20, "kind": "ask", "phone": row["phone"], "reference": "second"},
+    )
+
+
+ATTEMPT = {"what": "attempt", "at": 9, "payout_id": "p", "line": 1}
 REVOKED = {"what": "revoked", "at": 10, "sender": "key", "how": "deleted key"}
 DISABLED = {"what": "revoked", "at": 10, "sender": "c", "how": "disabled client"}
 BANK = {"what": "bank", "at": 5, "proposed_at": 4, "reference": "FT1", "client": "c", "cents": 200}
@@ -221,6 +233,15 @@ BROKEN: list[tuple[str, Callable[[Lines], object]]] = [
     ("closed_days_stay", added(CLOSED, CLOSED_DAY | {"ours_cents": 1300})),
     ("closed_days_stay", added(CLOSED | {"bridge": -99}, CLOSED_DAY)),
     ("closed_days_stay", added(CLOSED | {"theirs": 500}, CLOSED_DAY | {"theirs_cents": 500})),
+    (
+        "rows_are_charged_once",
+        both(
+            again("transaction", id="u"),
+            added({**ATTEMPT, "transaction_id": "t"}, {**ATTEMPT, "transaction_id": "u"}),
+        ),
+    ),
+    ("rows_go_again_after_failure", attempted_twice(failed_at=None)),
+    ("rows_go_again_after_failure", attempted_twice(failed_at=20.5)),
 ]
 
 
@@ -267,11 +288,12 @@ HOLDS: list[tuple[str, Callable[[Lines], object]]] = [
     ("gate_holds", both(sent(200), added(DISABLED, {"what": "restored", "at": 150, "sender": "c"}))),
     ("gate_holds", sent(200, limit=300)),
     ("closed_days_stay", added(CLOSED, CLOSED_DAY)),
+    ("rows_go_again_after_failure", attempted_twice(failed_at=15)),
 ]
 
 
 @pytest.mark.parametrize(("rule", "happens"), HOLDS)
-def test_what_the_gates_allow_breaks_no_rule_of_theirs(rule: str, happens: Callable[[Lines], object]) -> None:
+def test_what_is_allowed_breaks_no_rule(rule: str, happens: Callable[[Lines], object]) -> None:
     lines = copy.deepcopy(whole())
     happens(lines)
     assert rule not in {each for each, _ in judge(lines)}
@@ -328,10 +350,10 @@ def test_deadlines_that_a_lost_commit_moved_excuse_a_success_that_reconciliation
 
 
 def test_the_checker_imports_nothing_of_the_program() -> None:
-    modules = (checker, gate_rules, payer_rules, history)
+    modules = (checker, gate_rules, payer_rules, payout_rules, history)
     trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in modules]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     imported = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
     ours = {module.__name__ for module in modules[1:]}
-    assert imported == {"__future__", "collections", "collections.abc", "json", "typing", *ours}
+    assert imported == {"__future__", "collections", "collections.abc", "itertools", "json", "typing", *ours}
     assert not any(isinstance(node, ast.Import) for node in nodes)

@@ -21,7 +21,7 @@ from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.gates import sending
 from ussd_server.services.gates.movements import UseOutcome, UseResult
 from ussd_server.services.gates.sending import SendingGate
-from ussd_server.services.payouts import approval, withdrawals
+from ussd_server.services.payouts import approval, attempts, rounds, withdrawals
 from ussd_server.services.processing import outcomes, processor
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.processing.provider_answers import AnsweredCall, apply_to_row
@@ -149,6 +149,31 @@ def _revocation_is_for_new_calls() -> Any:
     )
 
 
+def _rows_are_retried_in_doubt() -> Any:
+    """A row is retried although its provider may still take its failure back."""
+    return patch.object(rounds, "retry_at", lambda attempt: None)
+
+
+def _names_count_what_was_never_sent() -> Any:
+    """An attempt that was never sent, as far as the database knows, has used its name up."""
+    return patch.object(
+        attempts, "_names_of", lambda payout, rows: {row.line: attempts._Name(row.attempt) for row in rows}
+    )
+
+
+def _late_successes_count() -> Any:
+    """A success that is reported late counts, whatever became of the next attempt."""
+    return patch.object(outcomes, "late_success", lambda row: attempts.LateSuccess.COUNTS)
+
+
+def _earlier_attempts_are_forgotten() -> Any:
+    """A row that is about to be sent is not compared with its earlier attempts."""
+    return _together(
+        patch.object(attempts, "paid_lines", lambda payout_id, lines: set()),
+        patch.object(sending, "other_attempts", lambda row: []),
+    )
+
+
 def _a_line_covers_its_day() -> Any:
     """A statement with one line of a day covers it."""
 
@@ -206,6 +231,10 @@ BUGS: dict[str, tuple[str, Plant]] = {
     "limit-forgotten": ("a payout forgets the daily limit of its key", _payouts_have_no_limit),
     "revoked-and-sent": ("what a revoked sender has recorded still leaves", _revocation_is_for_new_calls),
     "forgotten-settlement": ("a settlement that a restore forgot is not booked", _forgotten_settlements_stay_forgotten),
+    "retried-in-doubt": ("a row is retried before its failure is certain", _rows_are_retried_in_doubt),
+    "name-used-up": ("an attempt that was never sent uses its name up", _names_count_what_was_never_sent),
+    "late-and-counted": ("a late success counts beside the next attempt", _late_successes_count),
+    "forgotten-attempts": ("a row is sent whatever became of its earlier attempts", _earlier_attempts_are_forgotten),
     "one-line-day": ("one line of a statement covers its day", _a_line_covers_its_day),
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from itertools import count
 from typing import Any
 from urllib.parse import urlencode
@@ -14,7 +13,6 @@ from tests.simulation.worlds.database import SqliteWorld
 from tests.simulation.worlds.plan import Incident
 from tests.simulation.worlds.processes import Fleet
 from tests.simulation.worlds.scheduler import Process, Scheduler
-from tests.simulation.worlds.virtual_time import STARTED_AT
 from tests.support.money import call_with_key
 from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
@@ -25,7 +23,6 @@ from ussd_server.models.clients import Client
 from ussd_server.models.sending import Webhook
 from ussd_server.services.accounts.ledger import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ListPayouts, RetryPayout
 from ussd_server.services.processing.messages import Callback
 from ussd_server.services.transactions.messages import CreateDeposit, CreateRefund, CreateTransaction, TransactionType
 from ussd_server.services.webhooks.messages import CreateWebhook
@@ -64,7 +61,6 @@ class Callers:
             "collection": self._pay,
             "disbursement": self._pay,
             "refund": self._pay,
-            "payout": self._pay_out,
             "phone": self._dial,
         }
 
@@ -102,38 +98,6 @@ class Callers:
 
     def _pay(self, incident: Incident) -> None:
         self.insist(incident, [incident.given], lambda services: self._create(services, incident))
-
-    def _pay_out(self, incident: Incident) -> None:
-        """One key creates the payout, another approves it."""
-        given = incident.given
-        maker, approver = self.contexts[given["client"]], self.approvers[given["client"]]
-        after = given["sent_after"]
-        send_at = after and STARTED_AT + timedelta(seconds=incident.at + after)
-        items = tuple(
-            {"phone_number": row["phone"], "amount": row["cents"] // 100, "reference": row["name"].split("/")[1]}
-            for row in given["rows"]
-        )
-
-        def send(services: Services) -> Answer:
-            created = services.payouts.create(CreatePayout(given["name"], items=items, send_at=send_at), maker)
-            self._scheduler.point("between creation and approval")
-            services.payouts.approve(ApprovePayout(created.payout.payout_id), approver)
-            return {"accepted": True}
-
-        def retry(services: Services) -> Answer:
-            (known,) = services.payouts.list(ListPayouts(reference=given["name"]), maker).items or (None,)
-            if known is None:
-                return {"refused": "LOST"}
-            opened = services.payouts.retry(RetryPayout(known.payout_id), maker).payout
-            self._scheduler.point("between a round and its approval")
-            services.payouts.approve(ApprovePayout(opened.payout_id, opened.round.number), approver)
-            return {"accepted": True}
-
-        rows = [{"client": given["client"], "kind": "disbursement", **row} for row in given["rows"]]
-        self.insist(incident, rows, send)
-        for _ in range(2 if given.get("retried_after") else 0):
-            self._scheduler.pause(given["retried_after"])
-            self.insist(incident, rows, retry)
 
     def _dial(self, incident: Incident) -> None:
         """A phone walks to the payment of the menu; its gateway repeats what was not answered."""

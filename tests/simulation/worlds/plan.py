@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tests.simulation.worlds.gates.plan import reported_of, sender_of, settlement_of
 from tests.simulation.worlds.payer_plan import payment_of
+from tests.simulation.worlds.payout_plan import contested_of
 
 DAY_SECONDS = 86_400.0
 _CALLS_A_DAY = 18
@@ -18,6 +19,7 @@ _BURST_SECONDS = 240.0
 # What a call leads to goes on for hours; most of it happens before the quiet days.
 _LONGEST_TALE_SECONDS = 12_000
 _PAYERS_A_DAY = 6
+_CONTESTED_PAYOUTS_A_DAY = 4
 _REPORTED_A_DAY, _SENDERS_A_DAY, _SETTLEMENTS_A_DAY = 4, 6, 1
 _KINDS = {"collection": 4, "disbursement": 4, "refund": 3, "payout": 2, "phone": 2}
 _MOST_ROWS = 4
@@ -57,6 +59,10 @@ def plan_of(seed: int, days: float) -> list[Incident]:
     for number in range(_count(_PAYERS_A_DAY, days)):
         paid_at = payers.choice(bursts) + payers.uniform(0, _BURST_SECONDS)
         incidents.append(Incident(paid_at, "payer", payment_of(payers, number)))
+    contested = Random(f"contested payouts/{seed}")
+    for number in range(_count(_CONTESTED_PAYOUTS_A_DAY, days)):
+        made_at = contested.choice(bursts) + contested.uniform(0, _BURST_SECONDS)
+        incidents.append(Incident(made_at, "payout", contested_of(contested, number)))
     incidents += _at_the_gates(Random(f"gates/{seed}"), bursts, days)
     return sorted(incidents, key=lambda incident: incident.at)
 

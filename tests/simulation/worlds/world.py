@@ -21,6 +21,7 @@ from tests.simulation.worlds.gates.same_money import SameMoney
 from tests.simulation.worlds.gates.senders import Senders, create_guarded
 from tests.simulation.worlds.outcome import Mistakes, Outcome
 from tests.simulation.worlds.payers import Payers, create_codes
+from tests.simulation.worlds.payouts import Payouts
 from tests.simulation.worlds.plan import DAY_SECONDS, Incident
 from tests.simulation.worlds.processes import Fleet, Receiver, settings_of
 from tests.simulation.worlds.provider import SimulatedProvider
@@ -47,6 +48,7 @@ _TABLES = {
     "transaction": "SELECT id, client_id, type, status, reference, phone_number, amount_cents, fee_cents, refund_of, "
     "provider_reference, provider_transaction_id, origin, metadata, due_at, review_opened_at, review_closed_at, "
     "review_reason, contested_id, same_money_as FROM transactions",
+    "attempt": "SELECT payout_id, line, number, transaction_id FROM payout_attempts",
     "closed_day": "SELECT day, ours_cents, theirs_cents FROM closed_days",
     "movement": "SELECT receipt, amount_cents, use_kind, transaction_id FROM movements WHERE same_as IS NULL",
     "event": "SELECT id, client_id, type, object_id, sequence FROM events",
@@ -72,6 +74,7 @@ class World:
         )
         self._outside = Process("outside")
         self.callers = Callers(self.scheduler, self.database, self.fleet, self.note, self._outside)
+        self.payouts = Payouts(self.scheduler, self.callers)
         self.payers = Payers(self.scheduler, self.provider, self.callers, self.note, name)
         self.same_money = SameMoney(self.scheduler, self.provider, self.callers, self.note)
         self.senders = Senders(self.scheduler, self.callers, self.note)
@@ -208,7 +211,12 @@ class World:
             is_settled = status in _SUCCESSFUL or (status == "failed" and not has_succeeded)
             decision = None if is_settled else has_succeeded
             request = EndReview(transaction_id, "as the provider says", "Ann", "Ben", has_succeeded=decision)
-            services.reviews.end(request, operator_context())
+            try:
+                services.reviews.end(request, operator_context())
+            except ServiceError as refusal:
+                # Another attempt has paid the row, or still may: the review waits.
+                self.note("refused review", transaction=transaction_id, why=refusal.code.name)
+                continue
             self.note("reviewed", transaction=transaction_id, decision=decision)
         self.payers.decide_all(services)
         self.bank.end(services)
