@@ -69,7 +69,7 @@ def test_an_example_of_a_reply_and_the_body_of_a_webhook_are_shown(visitor: Visi
         page.goto("/docs#tag/transactions/GET/api/balance")
         page.get_by_role("heading", name="Get balance").first.wait_for()
         expect(page.locator("pre", has_text='"as_of"').first).to_contain_text('"currency": "UGX"')
-        page.goto("/docs#tag/webhooks/webhook/POST/webhook.disabled")
+        page.goto("/docs#tag/events/webhook/POST/webhook.disabled")
         page.get_by_role("heading", name="webhook.disabled").first.wait_for()
         expect(page.get_by_text("The receiver answered 410 Gone").first).to_be_visible()
 
