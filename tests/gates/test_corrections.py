@@ -248,3 +248,17 @@ def test_money_under_the_receipt_of_a_success_with_another_amount_is_not_booked_
     world.till.pay("thanks", MOVED // 100, RECEIPT, number=PAYER)
     ours.report()
     assert refusal(world, held(world)[0]).startswith("A payment that was asked for has this receipt")
+
+
+def test_what_a_provider_takes_back_of_a_refunded_collection_is_not_its_refund(world: World, sold: Enquired) -> None:
+    world.refund(sold.transaction_id)
+    refund = Transaction.get(Transaction.type == "refund")
+    taken = mtn_row(sold.row, Id="REV1", Type="Reversal")
+    back = line_held(world, mtn_row(sold.row), taken)
+    assert (back.receipts, back.direction, back.amount_cents) == (("REV1",), "out", CENTS)
+    before = main_of(world.client.id)
+    assert correct(world, back).corrects == sold.transaction_id
+    lacking = -balances(world.client.id)["shortfall"][0] if "shortfall" in balances(world.client.id) else 0
+    assert before - main_of(world.client.id) + lacking == CENTS
+    compared = reconcile(world.services, [mtn_row(sold.row), taken, mtn_row(refund)])
+    assert (list(compared.differences()), held(world)) == ([], ())

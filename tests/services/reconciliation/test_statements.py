@@ -165,8 +165,9 @@ def test_a_refund_of_ours_is_a_reversal_and_no_difference(
     refund = services.refunds.create(CreateRefund(made, "back"), call).transaction.transaction_id
     work(services, clock, 5)
     assert row(made).status == "reversed"
-    for name in (row(refund).provider_reference, row(made).provider_reference):
-        lines = [mtn_row(row(made)), mtn_row(row(refund), Id=f"id {name}", **{"External id": name})]
+    receipt = row(refund).provider_transaction_id
+    for name, line_id in ((row(refund).provider_reference, "id"), (row(made).provider_reference, receipt)):
+        lines = [mtn_row(row(made)), mtn_row(row(refund), Id=line_id, **{"External id": name})]
         result = reconcile(services, lines)
         assert result.statement.lines == {Verdict.MATCHED: 1, Verdict.REVERSAL: 1}
         assert (result.statement.ours_cents, result.statement.theirs_cents) == (0, 0)

@@ -65,6 +65,11 @@ class OurPayment(NamedTuple):
         return self.direction * self.amount_cents
 
     @property
+    def receipts(self) -> set[str]:
+        """Its receipts, in the form in which they are compared."""
+        return {comparable_receipt(each) for each in (self.provider_transaction_id, self.provider_receipt) if each}
+
+    @property
     def standing(self) -> LineStatus:
         """The status in the words of a statement."""
         if self.status in SUCCESSFUL:
@@ -214,6 +219,7 @@ class Matcher:
                 refund
                 for ours in named
                 for refund in (refunds.get(ours.id, ()) if ours.type == TransactionType.COLLECTION else (ours,))
+                if refund is ours or _may_be_refund(refund, ours, line)
             ] or named
             return self._compare_reversal(line, named)
         candidates = [ours for ours in named if ours.type != TransactionType.REFUND] or named
@@ -268,6 +274,16 @@ class Matcher:
         if line.status is LineStatus.SUCCEEDED:
             self.theirs_cents += cents
         return cents
+
+
+def _may_be_refund(refund: OurPayment, original: OurPayment, line: ProviderLine) -> bool:
+    """Whether a line that names a collection may be this refund of it.
+
+    A refund that has a receipt of its own stands under that one, or at Airtel under the collection's.
+    """
+    if not refund.receipts - original.receipts or not line.provider_id:
+        return True
+    return comparable_receipt(line.provider_id) in refund.receipts | original.receipts
 
 
 def _payments_within(provider: str, period: Period) -> Iterator[OurPayment]:
