@@ -47,6 +47,21 @@ def test_money_under_the_receipt_of_a_success_is_not_booked_beside_it_however_it
         world.services.movement_uses.assign(assign, operator())
 
 
+@pytest.mark.both_databases
+@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.FAILED])
+@pytest.mark.parametrize("written", ["mt-90 001", "MT90001"])
+def test_money_under_the_receipt_of_a_payment_that_did_not_succeed_is_held_however_its_provider_wrote_it(
+    world: World, ours: Enquired, outcome: Outcome, written: str
+) -> None:
+    answer = ProviderAnswer(outcome, provider_transaction_id=written, amount_cents=CENTS - 1)
+    world.provider.answers[ours.transaction_id] = answer
+    ours.ask_now()
+    assert world.till.pay("SCH1042", SHILLINGS - 2, " Mt90001", number=PAYER).status == "held"
+    (other,) = held(world)
+    assert [each.transaction_id for each in other.beside] == [ours.transaction_id]
+    assert "has its receipt" in str(other.held_because)
+
+
 def test_a_reference_of_the_bank_is_the_same_however_it_is_written(world: World) -> None:
     pair = [WAYS[WayIn.SETTLEMENT](world, f"of {written}", PAYER, written) for written in ("FT26", "ft-26")]
     for each in pair:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from peewee import fn
+from peewee import SQL, fn
 
 from ussd_server.models.clients import Client
 from ussd_server.models.movements import Movement, MovementReceipt
@@ -18,6 +18,9 @@ from ussd_server.values import comparable_receipt
 # Providers tell us of money at another moment than it moved, and we learn of a success later than it was.
 _NEAR = timedelta(hours=48)
 _MOST_BESIDE = 5
+# A success has the row of its receipt. Literally as the index `transactions_named`, which SQLite demands.
+_NAMED = "upper(replace(replace(provider_transaction_id, '-', ''), ' ', ''))"
+_DID_NOT_SUCCEED = SQL("provider_transaction_id IS NOT NULL AND status NOT IN ('succeeded', 'reversed')")
 WITH_TWO_RECEIPTS = {package.name for package in PACKAGES if package.gives_two_receipts}
 
 
@@ -90,22 +93,24 @@ def payers_payment_like(row: Transaction, now: datetime) -> Transaction | None:
 def named_by(movement: Movement) -> Transaction | None:
     """Our payment that its provider named with a receipt of a movement which it does not use; None without.
 
-    One whose receipt is written otherwise is found where it stands beside the movement.
+    One that did not succeed is found however case, spaces and hyphens of its receipt are written; another one whose
+    receipt is written otherwise, where it stands beside the movement.
     """
     if movement.receipt is None:
         return None
     receipts = MovementReceipt.select().where(MovementReceipt.movement_id == movement.id)
     written = {movement.receipt, *(form for each in receipts for form in (each.written, each.receipt))}
     beside = [each["transaction_id"] for each in movement.beside if each.get("transaction_id")]
+    forms = set(map(comparable_receipt, written))
     rows = Transaction.select().where(
         Transaction.provider_transaction_id.in_(written)
+        | (SQL(_NAMED).in_(forms) & _DID_NOT_SUCCEED)
         | Transaction.provider_receipt.in_(written)
         | Transaction.id.in_(beside),
         Transaction.provider == movement.account,
         Transaction.type.in_(types_of(movement.direction)),
         Transaction.origin != Origin.PAYER,
     )
-    forms = set(map(comparable_receipt, written))
     named = (row for row in rows.order_by(Transaction.id) if forms & set(map(comparable_receipt, receipts_of(row))))
     return next(named, None)
 
