@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.services.incoming.till import Till
 from tests.services.reconciliation.days import BY, SECOND, close, cover, end_reviews
-from tests.services.reconciliation.statement_files import kampala, mtn_row, reconcile
+from tests.services.reconciliation.statement_files import kampala, mtn_row, open_reviews, reconcile
 from tests.support.books import check_everything
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
@@ -28,7 +28,7 @@ from ussd_server.services.movements.messages import (
 )
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import open_review
-from ussd_server.services.reconciliation.messages import UndoImport
+from ussd_server.services.reconciliation.messages import ConcludeFromStatement, EndDifference, UndoImport
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
@@ -112,35 +112,31 @@ def say_what_moved(services: Services, payment: Transaction) -> None:
     services.corrections.correct(correction, operator())
 
 
-def test_what_changes_a_closed_day_is_a_marked_step_of_the_day_on_which_it_comes(
+def test_a_success_that_only_the_statement_has_keeps_its_day_open_until_it_is_concluded(
     services: Services, clock: MovableClock, day: date
 ) -> None:
     silent = pay(services, clock, "silent", number="+256770000007")
-    first = store(services, mtn_row(pay(services, clock, "1", 700)), mtn_row(silent, Id="S-1"))
-    end_reviews(services)
+    statement_id = store(services, mtn_row(pay(services, clock, "1", 700)), mtn_row(silent, Id="S-1"))
     clock.advance(86_400)
-    cover(services, first, day)
-    closed = close(services, day)
-    assert {step.verdict: step.amount_cents for step in closed.bridge} == {"matched": 0, "status_differs": -500_000}
-    row = Transaction.get_by_id(silent.id)
-    open_review(row, "nobody could confirm the outcome in time", clock.now())
-    row.save()
-    services.reviews.end(EndReview(silent.id, "the statement has it", BY, "John Okot", True), operator())
+    cover(services, statement_id, day)
+    (alone,) = open_reviews(services)
+    with pytest.raises(ServiceError, match=f"Its line moved money: conclude transaction {silent.id} by it"):
+        services.differences.end(EndDifference(alone.difference_id, "explained", BY), operator())
+    with pytest.raises(ServiceError, match="1 of its differences is open"):
+        close(services, day, SECOND)
+    conclude = ConcludeFromStatement(alone.difference_id, "the statement has it", BY, SECOND)
+    services.differences.conclude(conclude, operator())
     second = store(services, mtn_row(pay(services, clock, "of the next day", 400)))
     clock.advance(86_400)
-    end_reviews(services)
     cover(services, second, day + timedelta(days=1))
-    with pytest.raises(ServiceError, match="takes two operators: late_change UGX 5,000"):
-        close(services, day + timedelta(days=1))
-    next_day = close(services, day + timedelta(days=1), SECOND)
-    assert (next_day.closed_by, next_day.confirmed_by) == (BY, SECOND)
-    marked = [step for step in next_day.bridge if step.late_for]
-    assert [(step.verdict, step.count, step.amount_cents, step.late_for) for step in marked] == [
-        ("late_change", 1, 500_000, day.isoformat())
+    days = [close(services, each, SECOND) for each in (day, day + timedelta(days=1))]
+    assert [(step.verdict, step.count, step.amount_cents) for each in days for step in each.bridge] == [
+        ("matched", 1, 0),
+        ("status_differs", 1, -500_000),
+        ("matched", 1, 0),
+        ("late_change", 1, 500_000),
     ]
-    assert next_day.difference_cents == 500_000
-    kept = ClosedDay.get(ClosedDay.day == day.isoformat())
-    assert kept.ours_cents == 70_000
+    assert check_everything(vault=services.runtime.vault) == []
 
 
 def test_a_payment_that_came_late_on_its_own_day_is_no_late_change_of_that_day(
@@ -240,9 +236,13 @@ def test_a_payers_payment_that_is_assigned_later_is_a_late_change_of_the_day_on_
     second = store(services, mtn_row(pay(services, clock, "2")))
     clock.advance(86_400)
     cover(services, second, day + timedelta(days=1))
-    closed = close(services, day + timedelta(days=1), SECOND)
-    steps = {step.verdict: (step.count, step.amount_cents) for step in closed.bridge}
-    assert steps == {"matched": (1, 0), "late_change": (2, 1_000_000)}
+    with pytest.raises(ServiceError, match="takes two operators: late_change UGX 10,000"):
+        close(services, day + timedelta(days=1))
+    next_day = close(services, day + timedelta(days=1), SECOND)
+    assert (next_day.closed_by, next_day.confirmed_by) == (BY, SECOND)
+    steps = {step.verdict: (step.count, step.amount_cents, step.late_for) for step in next_day.bridge}
+    assert steps == {"matched": (1, 0, None), "late_change": (2, 1_000_000, day.isoformat())}
+    assert ClosedDay.get(ClosedDay.day == day.isoformat()).ours_cents == closed.ours_cents
 
 
 def test_a_day_without_payments_is_closed_with_an_empty_statement_and_the_past_31_days_are_listed(

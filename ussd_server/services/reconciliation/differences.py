@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from peewee import JOIN
+
 from ussd_server.context import RequestContext
+from ussd_server.database.tables import find_row
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.movements import Movement, MovementReceipt
 from ussd_server.models.statements import (
     DifferenceInStatement,
     ProviderStatement,
     StatementDifference,
     is_in_stored_statement,
 )
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.movements import has_contest
+from ussd_server.services.gates.receipts import account_of, direction_of
 from ussd_server.services.operator_names import require_name, require_reason, require_two_people
 from ussd_server.services.pages import count_rows, find_by_id, page_of
 from ussd_server.services.processing.messages import EndReview
@@ -32,6 +39,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import SUCCESSFUL
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import comparable_receipt
 from ussd_server.wire import Page, view_of_row
 
 
@@ -62,7 +70,8 @@ class DifferenceService:
     def end(self, request: EndDifference, context: RequestContext) -> DifferenceView:
         """End the review of a difference with a reason.
 
-        Raises NOT_FOUND, and INVALID_REQUEST for one that has ended and for a name that is no operator's.
+        Raises NOT_FOUND, and INVALID_REQUEST for one that has ended, for a name that is no operator's, and for a
+        success of the provider whose money has no use: `conclude` ends it.
         """
         context.require_operator()
         require_reason(request.reason)
@@ -71,6 +80,7 @@ class DifferenceService:
             lock_imports()
             row = _found(request.difference_id)
             _require_no_movement(row)
+            _require_no_success(row)
             self._end(row, request.reason, by, context)
         return _views([row])[0]
 
@@ -161,6 +171,28 @@ def _conclusive(difference_id: str) -> Any:
 def _require_no_movement(row: StatementDifference) -> None:
     if row.movement_id is not None:
         raise ServiceError(Code.INVALID_REQUEST, f"Its line moved money: end movement {row.movement_id}")
+
+
+def _require_no_success(row: StatementDifference) -> None:
+    """INVALID_REQUEST for a success of the provider alone, unless its money has a use, or operators have found one."""
+    if row.ended_at is not None or row.verdict != Verdict.STATUS_DIFFERS or row.theirs != LineStatus.SUCCEEDED:
+        return
+    payment = find_row(Transaction, row.transaction_id)
+    is_decided = payment.contested_id is not None and not has_contest(payment)
+    if payment.status not in SUCCESSFUL and not is_decided and not _has_use(row.provider_id or "", payment):
+        raise ServiceError(Code.INVALID_REQUEST, f"Its line moved money: conclude transaction {payment.id} by it")
+
+
+def _has_use(written: str, payment: Transaction) -> bool:
+    """Whether a receipt in the direction of a payment is that of money with a use."""
+    receipts = MovementReceipt.select().join(Movement, JOIN.LEFT_OUTER, on=(Movement.id == MovementReceipt.movement_id))
+    used = receipts.where(
+        MovementReceipt.account == account_of(payment),
+        MovementReceipt.direction == direction_of(payment),
+        MovementReceipt.receipt == comparable_receipt(written),
+        MovementReceipt.transaction_id.is_null(False) | Movement.use_kind.is_null(False),
+    )
+    return bool(used.exists())
 
 
 def _has_ended() -> ServiceError:
