@@ -98,7 +98,7 @@ def test_what_was_returned_or_our_own_is_held_again(world: World) -> None:
     assert [use.kind for use in history] == ["returned", "release", "own", "release"]
 
 
-def test_a_correction_is_released_unless_it_made_a_collection_reversed(world: World, ours: Enquired) -> None:
+def test_a_correction_is_released_and_booked_anew(world: World, ours: Enquired) -> None:
     before = main_of(world.client.id)
     world.till.pay("no code", MOVED // 100, RECEIPT)
     (movement,) = held(world)
@@ -106,13 +106,51 @@ def test_a_correction_is_released_unless_it_made_a_collection_reversed(world: Wo
     release(world, movement.movement_id)
     assert main_of(world.client.id) == before
     assert correct(world, movement).reference == f"{made.reference}/2"
-    sold = Enquired(world, "sold", PAYER, "S1")
-    sold.prepare()
-    sold.report()
-    back = taken_back(world, sold)
+
+
+def sold(world: World) -> Enquired:
+    way = Enquired(world, "sold", PAYER, "S1")
+    way.prepare()
+    way.report()
+    return way
+
+
+def test_a_collection_has_its_money_again_when_what_took_it_back_is_released(world: World) -> None:
+    sale = sold(world)
+    back = taken_back(world, sale)
     correct(world, back)
-    with pytest.raises(ServiceError, match="which stays so"):
-        release(world, back.movement_id)
+    release(world, back.movement_id)
+    record = seen(world, sale.transaction_id)
+    assert (record.status, record.refunded_amount_cents) == ("succeeded", 0)
+    assert [event.status for event in record.events][-2:] == ["reversed", "succeeded"]
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_full_refund_that_moved_another_amount_is_corrected_and_the_rest_can_be_given_back(
+    world: World, in_parts: bool
+) -> None:
+    sale, context = sold(world), operator_context(world.client.id)
+    amounts = [100_000, CENTS - 100_000] if in_parts else [CENTS]
+    for number, cents in enumerate(amounts):
+        world.services.refunds.create(CreateRefund(sale.transaction_id, f"back/{number}", cents), context)
+        work(world.services, world.clock, 2)
+    refunds = list(Transaction.select().where(Transaction.refund_of == sale.transaction_id).order_by(Transaction.id))
+    assert sale.row.status == "reversed"
+    before = main_of(world.client.id)
+    lines = [mtn_row(each) for each in (sale.row, *refunds[:-1])]
+    reconcile(world.services, [*lines, mtn_row(refunds[-1], Amount="3,000.00")])
+    never = UndonePayment(refunds[-1].id, CASE, BY, SECOND)
+    world.services.releases.end_unmoved(never, operator())
+    record = seen(world, sale.transaction_id)
+    assert (record.status, record.refunded_amount_cents) == ("succeeded", CENTS - amounts[-1])
+    (moved,) = held(world)
+    made = correct(world, moved)
+    assert (made.effect, made.amount_cents, made.corrects) == ("debit", MOVED, refunds[-1].id)
+    assert main_of(world.client.id) - before == amounts[-1] - MOVED
+    assert seen(world, sale.transaction_id).refunded_amount_cents == CENTS - amounts[-1] + MOVED
+    world.services.refunds.create(CreateRefund(sale.transaction_id, "the rest"), context)
+    work(world.services, world.clock, 2)
+    assert sale.row.status == "reversed"
 
 
 def test_a_mistaken_deposit_is_taken_back_once_and_what_was_spent_is_a_shortfall(world: World) -> None:

@@ -38,7 +38,7 @@ from ussd_server.services.movements.movements import (
     view_of_movement,
 )
 from ussd_server.services.operator_names import require_two_people
-from ussd_server.services.processing.outcomes import fail, reverse_when_refunded
+from ussd_server.services.processing.outcomes import fail, follow_refunds
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.audited import audit_payment, audited
 from ussd_server.services.transactions.create import (
@@ -184,7 +184,7 @@ class CorrectionService:
             request_id=context.request_id,
             operator=by,
         )
-        taken_back = payment if is_debit and payment and payment.type == TransactionType.COLLECTION else None
+        taken_back = _taken_back_by(payment) if is_debit and payment is not None else None
         if taken_back is not None:
             columns["refund_of"] = taken_back.id
         moves = (account, outside) if is_debit else (outside, account)
@@ -192,7 +192,7 @@ class CorrectionService:
         plan = Plan(movement.amount_cents, columns, moves=moves, lacking_cents=lacking)
         self._create(request.client_id, plan, reference, names, context, movement)
         if taken_back is not None:
-            reverse_when_refunded(taken_back, Source.OPERATOR, self._clock.now())
+            follow_refunds(taken_back, Source.OPERATOR, self._clock.now())
 
     def _create(
         self,
@@ -240,6 +240,13 @@ def _corrected(request: CorrectMovement) -> Transaction | None:
         return lock_row(Transaction, payment.id)
     told = _told_of(find_movement(request.movement_id))
     return None if told is None or told.client_id != request.client_id else lock_row(Transaction, told.id)
+
+
+def _taken_back_by(payment: Transaction) -> Transaction | None:
+    """The collection, locked, of which a debit for a payment takes money back; None for none."""
+    if payment.type == TransactionType.COLLECTION:
+        return payment
+    return None if payment.refund_of is None else lock_row(Transaction, payment.refund_of)
 
 
 def _told_of(movement: Movement) -> Transaction | None:

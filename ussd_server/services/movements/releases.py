@@ -29,6 +29,7 @@ from ussd_server.services.incoming import booking
 from ussd_server.services.movements.messages import EndMovement, MovementView, UndonePayment
 from ussd_server.services.movements.movements import find_movement, refusal, sign_last_use, view_of_movement
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.processing.outcomes import follow_refunds
 from ussd_server.services.reconciliation.days.lines import lines_of
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.imports import lock_imports
@@ -144,7 +145,7 @@ class ReleaseService:
 def _unmoved(transaction_id: str) -> tuple[Transaction, list[StatementDifference]]:
     """A success of ours, locked, and the differences of statements that lack it or have another amount."""
     lock_imports()
-    row = find_any(transaction_id, locked=True)
+    row = _lock_payment(find_any(transaction_id).id)
     if not _is_success_of_ours(row):
         raise refusal("Only a payment of ours that succeeded can be said to have never moved")
     if not (differences := list(_lacking(row))):
@@ -196,7 +197,7 @@ def _statement_with(row: Transaction, lacking: Sequence[StatementDifference]) ->
 def _releasable(movement_id: str) -> tuple[Movement, Transaction | None]:
     """A movement whose use can be taken back, locked after the payment or the correction that uses it."""
     unlocked = find_movement(movement_id)
-    row = None if unlocked.transaction_id is None else lock_row(Transaction, unlocked.transaction_id)
+    row = None if unlocked.transaction_id is None else _lock_payment(unlocked.transaction_id)
     movement = lock_movement(unlocked)
     if movement.use_kind is None or movement.transaction_id != unlocked.transaction_id:
         raise refusal("The movement has no use that can be taken back")
@@ -205,11 +206,21 @@ def _releasable(movement_id: str) -> tuple[Movement, Transaction | None]:
     return movement, row
 
 
+def _lock_payment(transaction_id: str) -> Transaction:
+    """A payment, locked with the collection that it gives back, before anything of their movements."""
+    row = lock_row(Transaction, transaction_id)
+    if row.refund_of is not None:
+        lock_row(Transaction, row.refund_of)
+    return row
+
+
 def _take_back(row: Transaction, now: datetime, note: str) -> None:
     lacking = 0
     if is_to_us(row):
         lacking = lacking_cents(row.client_id, row.account, outside_of(row), row.amount_cents - row.fee_cents)
     take_back(row, Source.OPERATOR, now, note, lacking)
+    if row.refund_of is not None:
+        follow_refunds(find_row(Transaction, row.refund_of), Source.OPERATOR, now)
 
 
 def _require_releasable(row: Transaction) -> None:
@@ -219,9 +230,7 @@ def _require_releasable(row: Transaction) -> None:
 
 
 def _require_whole(row: Transaction) -> None:
-    """INVALID_REQUEST while refunds or corrections of a payment stand, or where it made its collection reversed."""
+    """INVALID_REQUEST while refunds or corrections of a payment stand."""
     stand = Transaction.select().where(Transaction.corrects == row.id, Transaction.status != TransactionStatus.REVERSED)
     if row.status != TransactionStatus.SUCCEEDED or left_of(row) != row.amount_cents or stand.exists():
         raise refusal("Refunds or corrections of it stand")
-    if row.refund_of is not None and find_row(Transaction, row.refund_of).status == TransactionStatus.REVERSED:
-        raise refusal(f"It made transaction {row.refund_of} reversed, which stays so; correct the account instead")

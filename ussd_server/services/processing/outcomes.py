@@ -88,7 +88,7 @@ def succeed(
         open_review(row, REVIEW_LATE, now)
         row.save()
     if original is not None:
-        reverse_when_refunded(original, source, now)
+        follow_refunds(original, source, now)
     return True
 
 
@@ -175,13 +175,20 @@ def _legs_without_hold(row: Transaction) -> list[ledger.Leg]:
     return ledger.legs_of(row, "move", row.account, outside, lacking)
 
 
-def reverse_when_refunded(original: Transaction, source: Source, now: datetime) -> None:
-    """Set a collection to reversed once its succeeded refunds add up to its amount."""
+def follow_refunds(original: Transaction, source: Source, now: datetime) -> None:
+    """Set a locked collection to reversed once its succeeded refunds add up to its amount, and back when they do not.
+
+    One whose money counts nowhere stays reversed.
+    """
     refunds = Transaction.select(Transaction.amount_cents).where(
         Transaction.refund_of == original.id, Transaction.status == TransactionStatus.SUCCEEDED
     )
-    if original.status == TransactionStatus.SUCCEEDED and (
-        sum(refund.amount_cents for refund in refunds) >= original.amount_cents
-    ):
-        original.change(status=TransactionStatus.REVERSED, updated_at=now)
-        append_change(original, source, now, ChangeDetail(note="Its refunds add up to its whole amount"))
+    is_refunded = sum(refund.amount_cents for refund in refunds) >= original.amount_cents
+    if original.status == TransactionStatus.SUCCEEDED and is_refunded:
+        status, note = TransactionStatus.REVERSED, "Its refunds add up to its whole amount"
+    elif original.status == TransactionStatus.REVERSED and not is_refunded and original.released_at is None:
+        status, note = TransactionStatus.SUCCEEDED, "What gave it back was taken out of the books"
+    else:
+        return
+    original.change(status=status, updated_at=now)
+    append_change(original, source, now, ChangeDetail(note=note))

@@ -18,7 +18,7 @@ from ussd_server.services.gates.messages import MONEY_OUT, WayOut
 from ussd_server.services.gates.movements import recovering
 from ussd_server.services.gates.receipts import lock_receipts
 from ussd_server.services.operator_names import require_two_names
-from ussd_server.services.processing.outcomes import reverse_when_refunded
+from ussd_server.services.processing.outcomes import follow_refunds
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.matching import Matcher
 from ussd_server.services.reconciliation.messages import (
@@ -138,7 +138,7 @@ class RecoveryService:
         created = self._creator.create(identity, plan, Source.OPERATOR, within, sending)
         transaction = created.transaction
         if original is not None:
-            reverse_when_refunded(lock_row(Transaction, original.id), Source.OPERATOR, self._clock.now())
+            follow_refunds(lock_row(Transaction, original.id), Source.OPERATOR, self._clock.now())
         return RecoveredPayment(
             transaction.transaction_id,
             payment.provider,

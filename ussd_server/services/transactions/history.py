@@ -207,7 +207,8 @@ def append_change(row: Transaction, source: Source, now: datetime, detail: Chang
 def write_transaction_event(row: Transaction, event_type: str, now: datetime) -> None:
     """Write a later event of a transaction, with what has changed until now. `batch_of` made its first."""
     # A collection that has just succeeded has no refunds yet. A later event does not repeat who made it.
-    refunded = {} if event_type == "transaction.succeeded" else _refunded_cents([row])
+    is_success = event_type == "transaction.succeeded" and row.completed_at == now
+    refunded = {} if is_success else _refunded_cents([row])
     view = view_of(row, maker_of(row), refunded.get(row.id, 0))
     write_event(row.client_id, event_type, row.id, later_payload(view), now)
 

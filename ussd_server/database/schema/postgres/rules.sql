@@ -243,7 +243,10 @@ BEGIN
         (OLD.status IN ('created', 'submitted', 'pending', 'ambiguous') AND NEW.status NOT IN ('created', 'reversed')
             AND (NEW.status <> 'submitted' OR OLD.status = 'created'))
         OR (OLD.status = 'failed' AND NEW.status = 'succeeded' AND NEW.late)
-        OR (OLD.status = 'succeeded' AND NEW.status = 'reversed')) THEN
+        OR (OLD.status = 'succeeded' AND NEW.status = 'reversed')
+        -- What gave its money back is taken out of the books.
+        OR (OLD.status = 'reversed' AND NEW.status = 'succeeded' AND OLD.type = 'collection'
+            AND OLD.released_at IS NULL)) THEN
         RAISE EXCEPTION 'a final state stays final' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     RETURN NEW;

@@ -253,7 +253,10 @@ WHEN NEW.status <> OLD.status AND NOT (
         (OLD.status IN ('created', 'submitted', 'pending', 'ambiguous') AND NEW.status NOT IN ('created', 'reversed')
             AND (NEW.status <> 'submitted' OR OLD.status = 'created'))
         OR (OLD.status = 'failed' AND NEW.status = 'succeeded' AND NEW.late)
-        OR (OLD.status = 'succeeded' AND NEW.status = 'reversed'))
+        OR (OLD.status = 'succeeded' AND NEW.status = 'reversed')
+        -- What gave its money back is taken out of the books.
+        OR (OLD.status = 'reversed' AND NEW.status = 'succeeded' AND OLD.type = 'collection'
+            AND OLD.released_at IS NULL))
 BEGIN SELECT RAISE(ABORT, 'a final state stays final'); END;
 
 CREATE TRIGGER transactions_payout BEFORE UPDATE OF payout_id ON transactions

@@ -44,6 +44,7 @@ FOLLOWERS: dict[str, set[str]] = {
     "ambiguous": {"pending", "succeeded", "failed"},
     "failed": {"succeeded"},
     "succeeded": {"reversed"},
+    "reversed": {"succeeded"},
 }
 # Compared as numbers and as an object.
 _NOT_AS_TEXT = ("amount_cents", "fee_cents", "metadata")
@@ -170,16 +171,16 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
         refunded = payload.get("refunded_amount")
         collected = amounts["amount"] if row["type"] == "collection" else 0
         is_given_back = outcome.status == "reversed" and row["released_at"] is not None and refunded == 0
-        if refunded is not None and not (is_given_back or _may_be_refunded(refunded, event, outcome.status, collected)):
+        if refunded is not None and not (is_given_back or _may_be_refunded(refunded, event, outcome, collected)):
             return True
     return bool(events) and not _ends_with(row, outcome, payload)
 
 
-def _may_be_refunded(refunded: object, event: _EventRow, status: str | None, collected: float) -> bool:
+def _may_be_refunded(refunded: object, event: _EventRow, outcome: _Outcome, collected: float) -> bool:
     """Return whether an event may show that so much of what was collected was refunded."""
-    if status == "reversed":
+    if outcome.status == "reversed":
         return refunded == collected
-    if event.type == _NEEDS_REVIEW and status == "succeeded":
+    if (event.type == _NEEDS_REVIEW or outcome.was_reversed) and outcome.status == "succeeded":
         return isinstance(refunded, int | float) and 0 <= refunded <= collected
     return refunded == 0
 
@@ -191,16 +192,19 @@ class _Outcome(NamedTuple):
     completed_at: str | None = None
     is_late: bool = False
     has_failed: bool = False
+    was_reversed: bool = False
 
     def after(self, event: _EventRow) -> _Outcome:
         if event.type == _NEEDS_REVIEW:
             return self
         status = event.type.removeprefix("transaction.")
+        is_completed = status in ("succeeded", "failed") and self.status != "reversed"
         return _Outcome(
             status,
-            event.created_at if status in ("succeeded", "failed") else self.completed_at,
+            event.created_at if is_completed else self.completed_at,
             self.is_late or (self.has_failed and status == "succeeded"),
             self.has_failed or status == "failed",
+            self.was_reversed or status == "reversed",
         )
 
     def is_shown_by(self, payload: dict[str, Any]) -> bool:

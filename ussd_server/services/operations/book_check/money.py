@@ -159,14 +159,15 @@ _RULES_OF_TRANSACTIONS = {
         SELECT refund.id FROM transactions AS refund LEFT JOIN transactions AS original
             ON original.id = refund.refund_of AND original.client_id = refund.client_id
                 AND original.type = 'collection' AND original.status IN ('succeeded', 'reversed')
-                AND (original.phone_number = refund.phone_number OR refund.corrects = original.id)
+                AND (original.phone_number = refund.phone_number OR refund.corrects IS NOT NULL)
         WHERE refund.id > :low AND refund.id <= :high AND original.id IS NULL
             AND (refund.type = 'refund' OR refund.refund_of IS NOT NULL)""",
     # Not as a join: PostgreSQL expects one transaction, and would compute all sums of the range again for each.
     "has refunds that exceed it": """
         SELECT id FROM transactions AS refunded WHERE id > :low AND id <= :high AND amount_cents < (
             SELECT sum(amount_cents) FROM transactions
-            WHERE refund_of = refunded.id AND type = 'refund' AND (status <> 'failed' OR due_at IS NOT NULL))""",
+            WHERE refund_of = refunded.id AND type = 'refund'
+                AND (status NOT IN ('failed', 'reversed') OR due_at IS NOT NULL))""",
     "is reversed without refunds of all of it, or has them and is not reversed": """
         SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high
             AND type <> 'settlement'
