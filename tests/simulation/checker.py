@@ -52,19 +52,20 @@ MOVED_BY_PROVIDERS = ("collection", "disbursement", "refund")
 def paid_once(history: History) -> Iterator[str]:
     """Each name is paid at most once, and nothing is paid that no client asked for.
 
-    A row of a payout is retried after the provider has confirmed its failure, or has taken its success back. A provider
-    that takes the failure back even later has paid it twice.
+    A row of a payout is retried after the provider has confirmed its failure. A provider that takes the failure back
+    even later has paid it twice. What it took back before the next attempt began was not paid.
     """
     asked = {mark(call) for call in history.calls.values()}
-    seen = set()
+    seen: dict[tuple[str, str, int], Line] = {}
     taken_back = {mark(line) for line in history.moved if is_late(line) or history.was_hurried(line)}
     for line in history.moved:
-        if mark(line) in seen and mark(line) not in taken_back:
+        before = seen.get(mark(line))
+        was_paid = before is not None and (before["is_kept"] or before["failed_at"] >= line["began_at"])
+        if was_paid and mark(line) not in taken_back:
             yield f"{mark(line)} was paid twice"
         if mark(line) not in asked and "receipt" not in line:
             yield f"{mark(line)} was paid and not asked for"
-        if line["is_kept"]:
-            seen.add(mark(line))
+        seen[mark(line)] = line
 
 
 def answers_stay_true(history: History) -> Iterator[str]:

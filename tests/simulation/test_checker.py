@@ -282,6 +282,10 @@ HOLDS: list[tuple[str, Callable[[Lines], object]]] = [
             again("transaction", id="u", type="settlement", provider_transaction_id="FT1", amount_cents=200),
         ),
     ),
+    (
+        "paid_once",
+        both(changed("book", is_kept=False, failed_at=5), again("book", reference="other", began_at=6, failed_at=None)),
+    ),
     ("gate_holds", both(sent(9), added(REVOKED))),
     ("gate_holds", both(sent(100), added(REVOKED))),
     ("gate_holds", both(sent(200), added(REVOKED, {"what": "lost", "at": 11, "since": 9}))),
