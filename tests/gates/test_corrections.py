@@ -22,6 +22,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.sending import Event, Mail
 from ussd_server.models.transactions import Transaction
+from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.bank.messages import SetSettlementTerms
 from ussd_server.services.mail.messages import MailKind
@@ -153,10 +154,13 @@ def ours_line(sold: Enquired) -> list[str]:
 
 
 def test_a_refund_that_is_not_final_comes_first(world: World, sold: Enquired) -> None:
-    movement = taken_back(world, sold)
     context = operator_context(world.client.id)
     refund = world.services.refunds.create(CreateRefund(sold.transaction_id, "back", CENTS // 2), context).transaction
-    assert refusal(world, movement) == (
+    world.provider.answers[refund.transaction_id] = ProviderAnswer(Outcome.PENDING, provider_transaction_id="RF")
+    world.work()
+    world.processing.bring_forward(str(Transaction.get_by_id(refund.transaction_id).provider_reference))
+    world.work()
+    assert refusal(world, taken_back(world, sold)) == (
         f"Refund {refund.transaction_id} of it decides about the money, and is not final yet"
     )
 
@@ -262,3 +266,15 @@ def test_what_a_provider_takes_back_of_a_refunded_collection_is_not_its_refund(w
     assert before - main_of(world.client.id) + lacking == CENTS
     compared = reconcile(world.services, [mtn_row(sold.row), taken, mtn_row(refund)])
     assert (list(compared.differences()), held(world)) == ([], ())
+
+
+def test_nothing_is_given_back_of_a_collection_while_its_provider_has_taken_it_back(
+    world: World, sold: Enquired
+) -> None:
+    back = taken_back(world, sold)
+    again = CreateRefund(sold.transaction_id, "again")
+    with pytest.raises(ServiceError, match="The provider has taken this collection back") as refused:
+        world.services.refunds.create(again, operator_context(world.client.id))
+    assert refused.value.code is Code.INVALID_REQUEST
+    world.services.movement_uses.take_as_own(EndMovement(back.movement_id, CASE, BY, SECOND), operator())
+    world.services.refunds.create(again, operator_context(world.client.id))

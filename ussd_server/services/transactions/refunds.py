@@ -11,6 +11,8 @@ from typing import Any
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.movements import OUT, Movement, is_held
+from ussd_server.models.statements import StatementDifference
 from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
@@ -77,10 +79,10 @@ class RefundService:
     def create(self, request: CreateRefund, context: RequestContext) -> CreatedTransaction:
         """Create a refund of a succeeded collection, in whole or in part.
 
-        Raises TRANSACTION_NOT_FOUND, also for another client's collection, INVALID_REQUEST unless it succeeded,
-        INVALID_AMOUNT for more than is left, INVALID_REQUEST for a person without a reason and for a reference of the
-        operators; otherwise as `TransactionCreator.create`. The audit trail shows it. Waits for its outcome where the
-        request says so.
+        Raises TRANSACTION_NOT_FOUND, also for another client's collection, INVALID_REQUEST unless it succeeded, and
+        while operators have not decided about what the provider took back of it, INVALID_AMOUNT for more than is left,
+        INVALID_REQUEST for a person without a reason and for a reference of the operators; otherwise as
+        `TransactionCreator.create`. The audit trail shows it. Waits for its outcome where the request says so.
         """
         if context.caller.kind is CallerKind.TOKEN:
             require_reason(request.reason or "")
@@ -156,7 +158,7 @@ class RefundService:
             with unit_of_work():
                 # Two refunds at once must not give back more than there was.
                 locked = lock_row(Transaction, original.id)
-                _require_succeeded(locked)
+                _require_refundable(locked)
                 _within_what_is_left(row.amount_cents, locked)
                 decided_by = ", ".join(details.operators) or None
                 with audited(row, "transaction.refunded", context, details.reason, decided_by):
@@ -190,7 +192,7 @@ class RefundService:
 
     def _check(self, amount_cents: int | None, original: Transaction) -> tuple[int, str]:
         """The amount in cents and the name of the provider."""
-        _require_succeeded(original)
+        _require_refundable(original)
         if original.phone_number is None:
             raise ServiceError(Code.INVALID_REQUEST, "The payer's phone number is not known")
         amount_cents = _within_what_is_left(amount_cents, original)
@@ -207,10 +209,17 @@ class RefundService:
         return amount_cents, provider.name
 
 
-def _require_succeeded(original: Transaction) -> None:
-    """INVALID_REQUEST for what is no collection with its money; one that a payment replaced has lost it."""
+def _require_refundable(original: Transaction) -> None:
+    """INVALID_REQUEST for what is no collection with its money; one that a payment replaced has lost it.
+
+    Also while a movement is held by which the provider took it back: the payer may have the money already.
+    """
     if original.type != TransactionType.COLLECTION or original.status != TransactionStatus.SUCCEEDED:
         raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
+    taken_back = StatementDifference.select().join(Movement, on=StatementDifference.movement_id == Movement.id)
+    of_collection = StatementDifference.transaction_id == original.id
+    if taken_back.where(of_collection, Movement.direction == OUT, is_held()).exists():
+        raise ServiceError(Code.INVALID_REQUEST, "The provider has taken this collection back; operators decide first")
 
 
 def _within_what_is_left(amount_cents: int | None, original: Transaction) -> int:

@@ -258,6 +258,8 @@ CREATE TABLE statement_differences (
     CHECK ((ended_at IS NOT NULL) = (reason IS NOT NULL) AND (ended_at IS NOT NULL) = (ended_by IS NOT NULL))
 );
 CREATE INDEX statement_differences_open ON statement_differences (id) WHERE ended_at IS NULL AND movement_id IS NULL;
+CREATE INDEX statement_differences_of_transaction ON statement_differences (transaction_id)
+    WHERE transaction_id IS NOT NULL;
 CREATE INDEX statement_differences_of_movement ON statement_differences (movement_id) WHERE movement_id IS NOT NULL;
 
 CREATE TABLE differences_in_statements (
