@@ -226,12 +226,21 @@ def answers_as_literals(service: Service, document: Path) -> str:
     return "\n".join(lines)
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("service")
+def started_service(folder: Path) -> Iterator[Service]:
     running = Service(folder / "data", USSD_ALLOW_PRIVATE_ADDRESSES="1", USSD_WORKERS="1", USSD_SMS_ADAPTER="sandbox")
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    yield from started_service(tmp_path_factory.mktemp("service"))
+
+
+@pytest.fixture
+def own_service(tmp_path: Path) -> Iterator[Service]:
+    """A service for one test, which changes the keys of the demonstration."""
+    yield from started_service(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -284,11 +293,11 @@ def variables_of_the_collection(service: Service) -> dict[str, str]:
 
 @pytest.mark.needs_node
 def test_every_request_of_the_postman_collection_is_accepted_from_top_to_bottom(
-    service: Service, tmp_path: Path
+    own_service: Service, tmp_path: Path
 ) -> None:
-    with closing(sqlite3.connect(service.folder / "ussd.db")) as database, database:
+    with closing(sqlite3.connect(own_service.folder / "ussd.db")) as database, database:
         database.execute("INSERT INTO payment_code_prefixes SELECT id, 'DEMO' FROM clients")
-    values = [{"key": key, "value": value} for key, value in variables_of_the_collection(service).items()]
+    values = [{"key": key, "value": value} for key, value in variables_of_the_collection(own_service).items()]
     (tmp_path / "environment.json").write_text(json.dumps({"name": "demonstration", "values": values}))
     newman = install(tmp_path, _RUNNER) / "newman"
     run(newman, "run", COLLECTION, "-e", "environment.json", "--color", "off", folder=tmp_path)

@@ -100,6 +100,7 @@ def test_the_first_call_of_the_readme_is_answered_as_it_says(service: Service) -
     ran = subprocess.run(
         ["bash", "-euc", call],
         cwd=service.folder.parent,
+        env={"PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
         check=True,
