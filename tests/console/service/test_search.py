@@ -44,7 +44,8 @@ def test_people_find_what_they_know_a_value_of(
         assert foreign.transaction_id not in page
     assert len(visitor.get("/search?q=0770000000&format=csv").text.splitlines()) == 3
     assert "Nothing was found" in visitor.get("/search?q=theirs").text
-    for text in ("", "ab", "x" * 65):
+    # Receipts are hexadecimal, so any of them may have a part such as "ab".
+    for text in ("", "zz", "x" * 65):
         assert visitor.get(f"/search?q={text}").status_code == 200
     assert 'id="search"' in visitor.get("/api-keys").text
 
