@@ -11,7 +11,7 @@ import pytest
 
 from tests.gates.test_corrections import CASE, MOVED, correct, taken_back
 from tests.gates.two_records import PAYER, RECEIPT, held, main_of, seen
-from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
+from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World, succeed_between_two
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.money import balances, deposit, operator, request, work
@@ -172,18 +172,13 @@ def test_a_mistaken_deposit_is_taken_back_once_and_what_was_spent_is_a_shortfall
 
 
 def test_a_success_that_no_statement_has_is_reversed_and_counts_nowhere(world: World, ours: Enquired) -> None:
-    services, clock = world.services, world.clock
+    services = world.services
     before = main_of(world.client.id)
-    rows = [Enquired(world, name, f"+25677200001{number}", name) for number, name in enumerate(("A1", "A2"))]
-    for way in (rows[0], ours, rows[1]):
-        clock.advance(600)
-        if way is not ours:
-            way.prepare()
-        way.report()
+    without = succeed_between_two(ours, ours.receipt)
     request_ = UndonePayment(ours.transaction_id, CASE, BY, SECOND)
     with pytest.raises(ServiceError, match="No statement"):
         services.releases.end_unmoved(request_, operator())
-    reconcile(services, [mtn_row(rows[0].row), mtn_row(rows[1].row)])
+    reconcile(services, without)
     ended = services.releases.end_unmoved(request_, operator())
     assert (ended.status, main_of(world.client.id) - before) == ("reversed", 2 * CENTS)
     assert "out of the books" in seen(world, ours.transaction_id).explanation
@@ -194,13 +189,7 @@ def test_a_success_that_no_statement_has_is_reversed_and_counts_nowhere(world: W
 
 
 def test_a_success_that_a_newer_statement_has_did_move(world: World, ours: Enquired) -> None:
-    rows = [Enquired(world, name, f"+25677200001{number}", name) for number, name in enumerate(("A1", "A2"))]
-    for way in (rows[0], ours, rows[1]):
-        world.clock.advance(600)
-        if way is not ours:
-            way.prepare()
-        way.report()
-    without = [mtn_row(each.row) for each in rows]
+    without = succeed_between_two(ours, ours.receipt)
     reconcile(world.services, without)
     world.clock.advance(600)
     reconcile(world.services, [without[0], mtn_row(ours.row), without[1]])
@@ -218,14 +207,7 @@ _NEVER_MOVED = "has its receipt, and operators said that it never moved"
 
 def unmoved(world: World, ours: Enquired, receipt: str | None = RECEIPT) -> None:
     """Let a collection succeed that no statement has, and two operators say that it never moved."""
-    rows = [Enquired(world, name, f"+25677200001{number}", name) for number, name in enumerate(("A1", "A2"))]
-    for way in (rows[0], ours, rows[1]):
-        world.clock.advance(600)
-        if way is not ours:
-            way.prepare()
-        way.succeeds(receipt if way is ours else way.receipt)
-        way.ask_now()
-    reconcile(world.services, [mtn_row(rows[0].row), mtn_row(rows[1].row)])
+    reconcile(world.services, succeed_between_two(ours, receipt))
     world.services.releases.end_unmoved(UndonePayment(ours.transaction_id, CASE, BY, SECOND), operator())
 
 

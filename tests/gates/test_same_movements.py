@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.gates.two_records import PAYER, held, main_of
-from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
-from tests.services.reconciliation.statement_files import mtn_row, reconcile
+from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World, succeed_between_two
+from tests.services.reconciliation.statement_files import reconcile
 from tests.support.books import check_everything
 from tests.support.money import operator, request
 from ussd_server.bootstrap import Services
@@ -34,14 +34,7 @@ def say_same(world: World, transaction_id: str) -> None:
 
 
 def test_a_success_that_never_moved_gets_no_money(world: World, ours: Enquired) -> None:
-    neighbours = [Enquired(world, name, "+256772000010", name) for name in ("A1", "A2")]
-    for way in (neighbours[0], ours, neighbours[1]):
-        world.clock.advance(600)
-        if way is not ours:
-            way.prepare()
-        way.succeeds(None if way is ours else way.receipt)
-        way.ask_now()
-    reconcile(world.services, [mtn_row(each.row) for each in neighbours])
+    reconcile(world.services, succeed_between_two(ours, None))
     world.services.releases.end_unmoved(UndonePayment(ours.transaction_id, "Case 17", BY, SECOND), operator())
     world.till.pay("thanks", SHILLINGS, "N1", number=PAYER)
     with pytest.raises(ServiceError, match="It waits for no payment"):

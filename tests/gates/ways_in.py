@@ -146,6 +146,18 @@ class Enquired(Way):
         self.world.work()
 
 
+def succeed_between_two(ours: Enquired, receipt: str | None) -> list[list[str]]:
+    """Let a collection succeed between two others; return the lines of those two: a statement that lacks it."""
+    first, last = (Enquired(ours.world, name, f"+25677200001{name[1]}", name) for name in ("A1", "A2"))
+    for way in (first, ours, last):
+        ours.world.clock.advance(600)
+        if way is not ours:
+            way.prepare()
+        way.succeeds(receipt if way is ours else way.receipt)
+        way.ask_now()
+    return [mtn_row(first.row), mtn_row(last.row)]
+
+
 class CalledBack(Enquired):
     """Our own enquiry, which a callback brought forward."""
 

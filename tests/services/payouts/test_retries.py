@@ -359,12 +359,18 @@ def test_neither_maker_approves_a_round_and_rules_count_its_sum(staff: StaffedDe
     assert holds(staff)
 
 
-def test_an_approval_of_a_round_is_withdrawn_with_its_key(staff: StaffedDesk) -> None:
+def approved_retry(staff: StaffedDesk) -> PayoutView:
+    """A payout whose failed row is approved for a second round."""
     payout = staff.draft(row("a", PAID, 1000), row("b", DECLINED, 2000))
     staff.approve_as(payout, staff.admin)
     staff.work(2 + _DEFINITE)
     staff.payouts.retry(RetryPayout(payout.payout_id), staff.maker)
     staff.approve_as(payout, staff.approver, round=2)
+    return payout
+
+
+def test_an_approval_of_a_round_is_withdrawn_with_its_key(staff: StaffedDesk) -> None:
+    payout = approved_retry(staff)
     assert staff.main()[1] == 200_000
     staff.services.api_keys.set_active(staff.approver.caller.key_id, False, OPERATOR)
     assert (staff.status(payout), staff.main()[1]) == ("draft", 0)
@@ -390,11 +396,7 @@ def test_names_that_the_first_round_did_not_wait_for_are_looked_up_for_the_appro
 
 
 def test_a_row_that_was_made_is_not_sent_once_the_key_of_its_approval_is_revoked(staff: StaffedDesk) -> None:
-    payout = staff.draft(row("a", PAID, 1000), row("b", DECLINED, 2000))
-    staff.approve_as(payout, staff.admin)
-    staff.work(2 + _DEFINITE)
-    staff.payouts.retry(RetryPayout(payout.payout_id), staff.maker)
-    staff.approve_as(payout, staff.approver, round=2)
+    payout = approved_retry(staff)
     staff.tick()
     made = Transaction.get(Transaction.reference == "P1/b/2")
     assert (made.status, staff.main()[1]) == ("created", 200_000)
