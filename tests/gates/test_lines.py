@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 
@@ -15,6 +15,9 @@ from tests.support.books import check_everything
 from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.gates.messages import Told
+from ussd_server.services.gates.movements import find_or_make
+from ussd_server.services.gates.receipts import Money
 from ussd_server.services.movements.messages import (
     AssignMovement,
     CorrectMovement,
@@ -23,6 +26,7 @@ from ussd_server.services.movements.messages import (
     SameMovement,
     UndonePayment,
 )
+from ussd_server.services.reconciliation import line_movements
 from ussd_server.services.reconciliation.messages import UndoImport
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
@@ -228,3 +232,23 @@ def test_a_line_without_an_id_is_held_once_wherever_files_have_it(world: World, 
     imported(world, unknown.line("L1", ""), line)
     imported(world, line)
     assert [each.receipts for each in held(world)] == [(), ("L1",)]
+
+
+def test_lines_that_nothing_knows_are_held_at_once_and_only_the_others_one_by_one(
+    world: World, unknown: Enquired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_by_one: list[str] = []
+
+    def counted(told: Told, now: datetime) -> Money:
+        one_by_one.append(told.receipt)
+        return find_or_make(told, now)
+
+    monkeypatch.setattr(line_movements, "find_or_make", counted)
+    world.till.pay("thanks", SHILLINGS, "N9")
+    imported(world, *(unknown.line(receipt, "") for receipt in ("N1", "N2", "N9", "N3", "n-3")))
+    assert (one_by_one, len(held(world))) == (["N9", "N3", "n-3"], 4)
+    silent = Enquired(world, "silent", "+256772000003", "")
+    silent.prepare()
+    silent.report()
+    imported(world, unknown.line("N4", ""))
+    assert one_by_one[3:] == ["N4"], "a success without a receipt may be the money of any line of its amount"

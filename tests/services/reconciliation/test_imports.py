@@ -163,11 +163,11 @@ def test_other_writers_get_the_lock_between_the_transactions_of_an_import_and_of
 
     monkeypatch.setattr("ussd_server.database.sqlite.time", SimpleNamespace(sleep=rest))
     statement_id = store(services, csv_file(foreign(500)))
-    # Of 250 differences each, of the lines of the day, and of 20 held movements each.
-    assert (len(turns), all(turns)) == (2 + 1 + 25, True), "after each transaction others have as much time as it took"
+    # Of 250 differences each, of the lines of the day, and of 250 held movements each.
+    assert (len(turns), all(turns)) == (2 + 1 + 2, True), "after each transaction others have as much time as it took"
     undo(services, statement_id)
     clean(services)
-    assert len(turns) == 28 + 3
+    assert len(turns) == 5 + 3
     assert rows() == (0, 0)
     assert (StatementDay.select().count(), StatementCoverage.select().count()) == (0, 0)
 
@@ -176,9 +176,8 @@ def test_an_import_that_dies_at_any_step_is_not_listed_and_the_same_file_is_then
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(imports, "_ROWS", 20)
-    monkeypatch.setattr(imports, "_MOVEMENTS", 10)
     content = csv_file([*foreign(28), without_id("10:00:00"), without_id("11:00:00")])
-    for step in range(7):
+    for step in range(6):
         left = step
 
         def die_at(original: Any, *given: Any, **named: Any) -> Any:
@@ -189,14 +188,14 @@ def test_an_import_that_dies_at_any_step_is_not_listed_and_the_same_file_is_then
             return original(*given, **named)
 
         with monkeypatch.context() as patch:
-            for name in ("insert_differences", "hold_lines", "write_audit_event"):
+            for name in ("insert_differences", "hold_unknown_lines", "write_audit_event"):
                 original = getattr(imports, name)
                 patch.setattr(imports, name, lambda *g, original=original, **n: die_at(original, *g, **n))
-            if step < 6:
+            if step < 5:
                 with pytest.raises(DiedError):
                     store(services, content)
                 assert (reviews(services), listed(services)) == ([], [])
-                assert len(held(services)) == 10 * max(step - 2, 0), "each line is held once"
+                assert len(held(services)) == {3: 20, 4: 30}.get(step, 0), "each line is held once"
                 continue
             statement_id = store(services, content)
     assert listed(services) == [statement_id]

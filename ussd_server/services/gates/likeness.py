@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -93,26 +94,34 @@ def payers_payment_like(row: Transaction, now: datetime) -> Transaction | None:
 def named_by(movement: Movement) -> Transaction | None:
     """Our payment that its provider named with a receipt of a movement which it does not use; None without.
 
-    One that did not succeed is found however case, spaces and hyphens of its receipt are written; another one whose
-    receipt is written otherwise, where it stands beside the movement.
+    One whose receipt is written otherwise is found where it stands beside the movement.
     """
     if movement.receipt is None:
         return None
     receipts = MovementReceipt.select().where(MovementReceipt.movement_id == movement.id)
     written = {movement.receipt, *(form for each in receipts for form in (each.written, each.receipt))}
     beside = [each["transaction_id"] for each in movement.beside if each.get("transaction_id")]
-    forms = set(map(comparable_receipt, written))
     rows = Transaction.select().where(
-        Transaction.provider_transaction_id.in_(written)
-        | (SQL(_NAMED).in_(forms) & _DID_NOT_SUCCEED)
-        | Transaction.provider_receipt.in_(written)
-        | Transaction.id.in_(beside),
+        has_receipt_of(written) | Transaction.id.in_(beside),
         Transaction.provider == movement.account,
         Transaction.type.in_(types_of(movement.direction)),
         Transaction.origin != Origin.PAYER,
     )
+    forms = set(map(comparable_receipt, written))
     named = (row for row in rows.order_by(Transaction.id) if forms & set(map(comparable_receipt, receipts_of(row))))
     return next(named, None)
+
+
+def has_receipt_of(written: Collection[str]) -> Any:
+    """The condition that a provider named a payment with one of these receipts.
+
+    One that did not succeed is found however case, spaces and hyphens of its receipt are written.
+    """
+    return (
+        Transaction.provider_transaction_id.in_(written)
+        | (SQL(_NAMED).in_(set(map(comparable_receipt, written))) & _DID_NOT_SUCCEED)
+        | Transaction.provider_receipt.in_(written)
+    )
 
 
 def _is_or_lacks(column: Any, number: str | None) -> Any:

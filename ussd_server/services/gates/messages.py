@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, StrEnum
 
 from ussd_server.context import APPROVE, SEND, RequestContext
@@ -54,6 +55,22 @@ class WayIn(StrEnum):
     SAME_PAYMENT = "same payment"
     RECOVERY = "recovery"
     SETTLEMENT = "settlement"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a way tells of money that moved, other than of a payment of ours.
+
+    `at` is when it moved, None where the way does not say. `receipt` is as it was written, empty for none.
+    """
+
+    way: WayIn
+    account: str
+    direction: str
+    amount_cents: int
+    receipt: str
+    phone_number: str | None = None
+    at: datetime | None = None
 
 
 class UseKind(StrEnum):

@@ -35,7 +35,7 @@ from ussd_server.models.movements import Movement, MovementReceipt, is_held
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.given_back import can_be_given_back
 from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS, payers_payment_like
-from ussd_server.services.gates.messages import UseKind, WayIn
+from ussd_server.services.gates.messages import Told, UseKind, WayIn
 from ussd_server.services.gates.receipts import (
     DIRECTIONS,
     NOBODY,
@@ -96,20 +96,22 @@ class UseResult:
 _COUNTS = UseResult(UseOutcome.COUNTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a way tells of money that moved, other than of a payment of ours.
-
-    `at` is when it moved, None where the way does not say. `receipt` is as it was written, empty for none.
-    """
-
-    way: WayIn
-    account: str
-    direction: str
-    amount_cents: int
-    receipt: str
-    phone_number: str | None = None
-    at: datetime | None = None
+def new_movement(told: Told, now: datetime, **columns: Any) -> Movement:
+    """A movement of what a way tells, with these columns, which is not saved yet."""
+    return Movement(
+        id=new_id(now),
+        account=told.account,
+        direction=told.direction,
+        amount_cents=told.amount_cents,
+        at=told.at,
+        receipt=told.receipt or None,
+        phone_number=told.phone_number,
+        told=[],
+        beside=[],
+        created_at=now,
+        updated_at=now,
+        **columns,
+    )
 
 
 def find_or_make(told: Told, now: datetime, **columns: Any) -> Money:
@@ -123,20 +125,8 @@ def find_or_make(told: Told, now: datetime, **columns: Any) -> Money:
     money = money_of_receipt(receipt) if receipt else NOBODY
     is_untold = money.movement is not None and not money.movement.told
     if money is NOBODY or (is_untold and money.movement.amount_cents != told.amount_cents):  # type: ignore[union-attr]
-        movement = Movement.create(
-            id=new_id(now),
-            account=told.account,
-            direction=told.direction,
-            amount_cents=told.amount_cents,
-            at=told.at,
-            receipt=told.receipt or None,
-            phone_number=told.phone_number,
-            told=[],
-            beside=[],
-            created_at=now,
-            updated_at=now,
-            **columns,
-        )
+        movement = new_movement(told, now, **columns)
+        movement.save(force_insert=True)
         if money.movement is not None:
             merge(money.movement, movement, now)
         elif receipt is not None:
@@ -378,7 +368,7 @@ def make_own(row: Transaction, now: datetime, **columns: Any) -> Movement:
     use(movement, UseKind.PAYMENT, now, row.id)
     for receipt in [lock_receipt(account_of(row), direction_of(row), each) for each in receipts_of(row)]:
         if receipt.transaction_id in (None, row.id) and receipt.movement_id is None:
-            give_receipt(receipt, transaction_id=None, movement_id=movement.id)
+            give_receipt(receipt, movement_id=movement.id)
     return movement
 
 

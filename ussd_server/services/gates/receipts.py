@@ -46,6 +46,11 @@ _KEY = (
     & (MovementReceipt.receipt == param(MovementReceipt.receipt))
 )
 _LOCKED = CompiledQuery(lambda: for_update(MovementReceipt.select().where(_KEY)))
+_GIVE = CompiledQuery(
+    lambda: MovementReceipt.update(
+        {field: param(field) for field in (MovementReceipt.transaction_id, MovementReceipt.movement_id)}
+    ).where(_KEY)
+)
 _INSERT = CompiledQuery(
     lambda: MovementReceipt.insert(
         {
@@ -93,11 +98,10 @@ def _number_of(account: str, direction: str, amount_cents: int) -> int:
     return _LOCK + int.from_bytes(digest, "big")
 
 
-def lock_receipts(account: str, direction: str, written: Iterable[str]) -> None:
-    """Lock several receipts in one order. Call before anything else of them is locked."""
+def lock_receipts(account: str, direction: str, written: Iterable[str]) -> dict[str, MovementReceipt]:
+    """Lock several receipts in one order; return their rows by their forms. Call before anything of them is locked."""
     forms = {comparable_receipt(each): each for each in written}
-    for form in sorted(forms.keys() - {""}):
-        lock_receipt(account, direction, forms[form])
+    return {form: lock_receipt(account, direction, forms[form]) for form in sorted(forms.keys() - {""})}
 
 
 def lock_receipt(account: str, direction: str, written: str) -> MovementReceipt:
@@ -129,13 +133,17 @@ def lock_movements(unlocked: Sequence[Movement]) -> list[Movement]:
     return [lock_row(Movement, each) for each in sorted({each.id for each in unlocked})]
 
 
-def give_receipt(receipt: MovementReceipt, **owner: str | None) -> None:
-    """Set the payment or the movement of a locked receipt."""
-    MovementReceipt.update(**owner).where(
-        MovementReceipt.account == receipt.account,
-        MovementReceipt.direction == receipt.direction,
-        MovementReceipt.receipt == receipt.receipt,
-    ).execute()
+def give_receipt(
+    receipt: MovementReceipt, *, transaction_id: str | None = None, movement_id: str | None = None
+) -> None:
+    """Give a locked receipt to a payment, or to a movement."""
+    _GIVE.run(
+        account=receipt.account,
+        direction=receipt.direction,
+        receipt=receipt.receipt,
+        transaction_id=transaction_id,
+        movement_id=movement_id,
+    )
 
 
 def receipts_of(row: Transaction) -> list[str]:

@@ -13,8 +13,8 @@ from ussd_server.models.movements import IN, Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import is_signed
 from ussd_server.services.gates.held import ONLY_IN_STATEMENT, hold
-from ussd_server.services.gates.messages import WayIn
-from ussd_server.services.gates.movements import Told, find_or_make
+from ussd_server.services.gates.messages import Told, WayIn
+from ussd_server.services.gates.movements import find_or_make
 from ussd_server.services.gates.receipts import lock_amount, lock_movement
 from ussd_server.services.gates.uses import is_told_by
 from ussd_server.services.incoming import booking

@@ -10,8 +10,8 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts import ledger
 from ussd_server.services.gates.given_back import give_back
-from ussd_server.services.gates.messages import WayIn
-from ussd_server.services.gates.movements import Told, UseOutcome, UseResult, find_or_make, has_contest, use_for
+from ussd_server.services.gates.messages import Told, WayIn
+from ussd_server.services.gates.movements import UseOutcome, UseResult, find_or_make, has_contest, use_for
 from ussd_server.services.gates.receipts import account_of, direction_of
 from ussd_server.services.payouts.attempts import LateSuccess, late_success, take_row
 from ussd_server.services.sms.receipts import ReceiptWriter

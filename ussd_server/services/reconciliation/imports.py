@@ -34,15 +34,15 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.pages import find_by_id
 from ussd_server.services.reconciliation.days.coverage import stated_row
-from ussd_server.services.reconciliation.line_movements import hold_lines, moved_lines, take_back
+from ussd_server.services.reconciliation.line_movements import hold_lines, hold_unknown_lines, moved_lines, take_back
 from ussd_server.services.reconciliation.messages import ComparedLine, UndoImport, Verdict
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id
 
 # Rows in one transaction. On SQLite, so many hold the write lock for some 20 ms.
 _ROWS = 250
-# Movements in one transaction: each takes some ten queries.
-_MOVEMENTS = 20
+# Movements that may be known, in one transaction: each takes some ten queries.
+_KNOWN_MOVEMENTS = 20
 _LINE_TABLES = (StatementDay, StatementCoverage)
 # The number of the advisory lock for changes of imports and reviews.
 _LOCK = 7_256_256_168
@@ -146,13 +146,14 @@ def _store_lines(statement: ProviderStatement, lines: ImportedLines) -> None:
 
 
 def _hold_lines(statement: ProviderStatement) -> None:
-    """Hold what lines moved that belongs to nothing."""
-    after = None
-    while lines := moved_lines(statement, after, _MOVEMENTS):
-        with _short_unit_of_work():
-            _require(statement, StatementState.IMPORTING)
-            hold_lines(lines, statement.imported_at)
-        after = lines[-1].id
+    """Hold what lines moved that belongs to nothing: first what nothing here knows, many at once, then the others."""
+    for hold, most in ((hold_unknown_lines, _ROWS), (hold_lines, _KNOWN_MOVEMENTS)):
+        after = None
+        while lines := moved_lines(statement, after, most):
+            with _short_unit_of_work():
+                _require(statement, StatementState.IMPORTING)
+                hold(lines, statement.imported_at)
+            after = lines[-1].id
 
 
 def undo(request: UndoImport, context: RequestContext, now: datetime) -> ProviderStatement:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from peewee import chunked
 
-from ussd_server.database.tables import find_row
+from ussd_server.database.tables import CompiledQuery, find_row, param
 from ussd_server.models.movements import IN, OUT, Movement
 from ussd_server.models.statements import (
     DifferenceInStatement,
@@ -20,9 +20,10 @@ from ussd_server.models.statements import (
 )
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.held import BOTH_AMOUNTS, ONLY_IN_STATEMENT, hold
-from ussd_server.services.gates.messages import WayIn
-from ussd_server.services.gates.movements import Told, find_or_make
+from ussd_server.services.gates.messages import Told, WayIn
+from ussd_server.services.gates.movements import find_or_make
 from ussd_server.services.gates.receipts import lock_amounts, lock_receipts
+from ussd_server.services.gates.unknown import hold_unknown
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.transactions.messages import UNFINISHED
@@ -32,6 +33,11 @@ from ussd_server.values import LONGEST_RECEIPT, canonical_receipt, written_amoun
 _MOVED = (Verdict.NOT_OURS, Verdict.REVERSAL, Verdict.AMOUNT_DIFFERS)
 # What operators decide about a movement tells nothing of it.
 _STATEMENT_ALONE = {WayIn.STATEMENT, WayIn.ASSIGNMENT, WayIn.SAME_PAYMENT}
+_LINK = CompiledQuery(
+    lambda: StatementDifference.update({StatementDifference.movement_id: param(StatementDifference.movement_id)}).where(
+        StatementDifference.id == param(StatementDifference.id, "difference_id")
+    )
+)
 _MOST_NAMED = 5
 _AT_ONCE = 500
 
@@ -71,6 +77,15 @@ def moved_lines(statement: ProviderStatement, after: str | None, most: int) -> l
     ]
 
 
+def hold_unknown_lines(lines: Sequence[LineThatMoved], now: datetime) -> None:
+    """Hold those of some lines that nothing here knows. Call in a unit of work that has locked the imports, alone."""
+    may_be_unknown = [each for each in lines if each.differing_id is None]
+    movements = hold_unknown(lines[0].told.account, [each.told for each in may_be_unknown], ONLY_IN_STATEMENT, now)
+    for line, movement in zip(may_be_unknown, movements, strict=True):
+        if movement is not None:
+            _link(line, movement)
+
+
 def hold_lines(lines: Sequence[LineThatMoved], now: datetime) -> None:
     """Find or make the movements of some lines. Call in a unit of work that has locked the imports and nothing else."""
     lock_amounts((each.told.account, each.told.direction, each.told.amount_cents) for each in lines)
@@ -78,8 +93,7 @@ def hold_lines(lines: Sequence[LineThatMoved], now: datetime) -> None:
         lock_receipts(account, direction, [each.told.receipt for each in lines if each.told.direction == direction])
     for line in lines:
         if (movement := _movement_of(line, now)) is not None:
-            changed = StatementDifference.update(movement_id=movement.id)
-            changed.where(StatementDifference.id == line.difference_id).execute()
+            _link(line, movement)
 
 
 def hold_difference(difference: StatementDifference, now: datetime) -> None:
@@ -151,6 +165,10 @@ def _only_told_by(rows: Sequence[Movement], others: Any) -> tuple[dict[str, Move
     for row in Movement.select(Movement.id).where(Movement.id.in_(list(first_of)), Movement.id.in_(others)):
         firsts.pop(first_of[row.id], None)
     return firsts, first_of
+
+
+def _link(line: LineThatMoved, movement: Movement) -> None:
+    _LINK.run(difference_id=line.difference_id, movement_id=movement.id)
 
 
 def _told_by(difference: StatementDifference, at: datetime) -> Told:

@@ -18,8 +18,8 @@ from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Pro
 from ussd_server.providers.package import ProviderAccess
 from ussd_server.providers.registry import PACKAGES, build_providers
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.gates.messages import UseKind, WayIn
-from ussd_server.services.gates.movements import Told, find_or_make
+from ussd_server.services.gates.messages import Told, UseKind, WayIn
+from ussd_server.services.gates.movements import find_or_make
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.gates.uses import use
 from ussd_server.services.movements.movements import sign_last_use
