@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import output_of, run
 from tests.services.incoming.till import Till
+from tests.services.reconciliation.statement_files import reconcile
 from tests.support.money import request
 from ussd_server.cli import open_services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
@@ -79,9 +81,18 @@ def test_held_movements_are_listed_and_ended_and_a_till_gets_its_path_and_secret
     assert run("movements", "assign", first["movement_id"], "SCH1", "--by", "Jane", "--and", "Jane").exit_code == 1
     assigned = output_of("movements", "assign", first["movement_id"], "SCH1", *NAMES)["use"]
     assert (assigned["kind"], assigned["by"], assigned["and"]) == ("payment", "Jane", "Mary")
-    returned = output_of("movements", "return", second["movement_id"], "--reason", "asked for it", *NAMES)["use"]
-    assert (returned["kind"], returned["reason"]) == ("returned", "asked for it")
+    returned = output_of("movements", "return", second["movement_id"], "--reason", "asked for it", *NAMES)
+    assert (returned["state"], returned["use"]["reason"]) == ("to be given back", "asked for it")
     assert output_of("movements", "own", own["movement_id"], "--reason", "our float", *NAMES)["use"]["kind"] == "own"
+    assert output_of("movements", "list", "--held") == {"items": [returned]}
+    assert "to be given back, Jane and Mary: asked for it" in run("movements", "list", "--held").output
+    with open_services() as services:
+        line = [datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"), "Successful", "Payment", "FRI:256772123456/MSISDN"]
+        reconcile(services, [["B1", "", *line, "FRI:41000001/MM", "-5,000.00", "UGX", "0", "1,000,000"]], "sandbox")
+    (given_back,) = output_of("movements", "show", second["movement_id"])["may_give_back"]
+    pair = run("movements", "return", second["movement_id"], given_back, "--reason", "line B1", *NAMES)
+    assert f"UGX 5,000 is given back by movement {given_back}." in pair.output
+    assert f"returned, with movement {given_back}" in run("movements", "list").output
     assert output_of("movements", "list", "--held") == {"items": []}
     told = output_of("movements", "show", first["movement_id"])
     assert [each["way"] for each in told["movement"]["told"]] == ["notice", "assignment"]

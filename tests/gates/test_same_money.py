@@ -293,7 +293,7 @@ def test_a_held_payment_of_another_amount_stays_listed_until_operators_end_it(wo
     with pytest.raises(ServiceError, match="was asked for has this receipt"):
         world.services.movement_uses.assign(AssignMovement(waiting.movement_id, "SCH1042", BY, SECOND), operator())
     ended = EndMovement(waiting.movement_id, "The provider says that it was a mistake", BY, SECOND)
-    world.services.movement_uses.mark_returned(ended, operator())
+    world.services.movement_uses.take_as_own(ended, operator())
     assert held(world) == ()
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []

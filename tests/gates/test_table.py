@@ -31,7 +31,7 @@ class Case(NamedTuple):
 
 
 class Books(NamedTuple):
-    """What the case came to: payments that count for the client and for the other one, held movements, a review."""
+    """What the case came to: payments that count for the client and the other one, unexplained movements, a review."""
 
     own: int
     other: int
@@ -98,9 +98,9 @@ TABLE = {
         "our success": Books(0, 0, 0, review=True),
     },
     "a return": {
-        "a notice": Books(0, 0, 0),
-        "a line": Books(0, 0, 0),
-        "our success": Books(0, 0, 0, review=True),
+        "a notice": Books(0, 0, 1),
+        "a line": Books(0, 0, 1),
+        "our success": Books(0, 0, 1, review=True),
     },
 }
 # What a notice tells of a closed day, whose statement does not have it.

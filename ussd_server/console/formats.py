@@ -62,6 +62,7 @@ _TONES = {
     "warn": {
         "ambiguous", "degraded", "different", "disabled", "expired", "low", "needs_review", "partial", "reversed",
         "review", "switched_off", "held", "late", "possible double", "completed with failures", "moved",
+        "to be given back",
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",

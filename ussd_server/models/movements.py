@@ -11,6 +11,8 @@ from ussd_server.database.tables import CentsField, IdField, JsonField, MomentFi
 
 IN, OUT = "in", "out"
 """The directions of a movement: into the account at the provider or the bank, or out of it."""
+TO_BE_GIVEN_BACK = "to be given back"
+"""The state of a returned movement that nothing has given back yet."""
 
 
 class Movement(Table):
@@ -22,8 +24,9 @@ class Movement(Table):
     of the first time; none where the import of its statement was undone. `other_amount_cents` is another amount that it
     was told with. `held_because` says why it has no use; `waits_for` is the payment of ours that decides about it once
     it is final, and `beside` are the transactions and movements that may be the same money. `same_as` is the movement
-    that it proved to be; it counts nowhere then. The database writes `use_kind` and `transaction_id` from the last row
-    of `MovementUse`; both are None while it is held.
+    that it proved to be; it counts nowhere then. The database writes `use_kind`, `transaction_id` and `counterpart`,
+    which gives a returned movement back or is given back by it, from the last rows of `MovementUse`; all are None while
+    it is held.
     """
 
     id = fixed(IdField(primary_key=True))
@@ -43,8 +46,18 @@ class Movement(Table):
     same_as = IdField(null=True)
     use_kind = TextField(null=True)
     transaction_id = IdField(null=True)
+    counterpart = IdField(null=True)
     created_at = fixed(MomentField())
     updated_at = MomentField()
+
+    class Meta:
+        only_save_dirty = True
+
+    @property
+    def state(self) -> str:
+        """`held`, `to be given back`, or the kind of its use."""
+        is_open = self.use_kind == "returned" and self.counterpart is None
+        return TO_BE_GIVEN_BACK if is_open else self.use_kind or "held"
 
 
 class MovementReceipt(Table):
@@ -69,7 +82,8 @@ class MovementUse(Table):
     """What a movement is used for from a moment on, or its release. Never edited.
 
     `number` counts those of a movement from 1. `kind` is a `UseKind`. `transaction_id` is the payment or the correction
-    that uses it. `decided_by` are the operators who said so, None where the service decided.
+    that uses it, `gives_back` the returned movement that it gives back. `decided_by` are the operators who said so,
+    None where the service decided.
     """
 
     id = IdField(primary_key=True)
@@ -77,6 +91,7 @@ class MovementUse(Table):
     number = IntegerField()
     kind = TextField()
     transaction_id = IdField(null=True)
+    gives_back = IdField(null=True)
     decided_by = TextField(null=True)
     reason = TextField(null=True)
     created_at = MomentField()
@@ -105,6 +120,11 @@ def counts() -> Any:
     return Movement.same_as.is_null() & (Movement.told != SQL("'[]'"))
 
 
+def is_unexplained() -> Any:
+    """The condition on `Movement` that it has no use, or is to be given back."""
+    return SQL("(use_kind IS NULL OR use_kind = 'returned')") & Movement.counterpart.is_null() & counts()
+
+
 def is_held() -> Any:
     """The condition on `Movement` that it has no use."""
-    return Movement.use_kind.is_null() & counts()
+    return Movement.use_kind.is_null() & is_unexplained()

@@ -102,7 +102,37 @@ def test_the_page_of_a_line_that_moved_money_leads_to_the_movement_which_is_mark
     assert ann.post(f"/operator/movements/{held.movement_id}/return", reason="A mistake").status_code == 303
     path, digest = confirmation(bob.get("/operator/proposals").text)
     assert bob.post(path, digest=digest).status_code == 303
-    assert "returned" in ann.get(f"/operator/movements/{held.movement_id}").text
+    assert "to be given back" in ann.get(f"/operator/movements/{held.movement_id}").text
+    listed = ann.get("/operator/movements").text
+    assert "to be given back: A mistake" in listed
+    assert "1 movement</a> to explain" in ann.get("/operator").text
+
+
+def test_what_gives_a_returned_movement_back_is_suggested_named_and_released(
+    operator: Operators, services: Services, prefix: str
+) -> None:
+    ann, bob = operator("ann"), operator("bob")
+    came = not_ours(services).movement_id
+    left = not_ours(services, "-7,000.00", receipt="S2").movement_id
+    pages = f"/operator/movements/{came}", f"/operator/movements/{left}"
+
+    def decide(page: str, **form: str) -> str:
+        assert ann.post(page, reason="A mistake", **form).status_code == 303
+        shown = bob.get("/operator/proposals").text
+        path, digest = confirmation(shown)
+        assert bob.post(path, digest=digest).status_code == 303
+        return shown
+
+    assert f'<option value="{left}">' in ann.get(pages[0]).text
+    assert ann.post(f"{pages[0]}/return", reason="A mistake", other=came).status_code == 400
+    assert "to be given back; the operator gives it back" in decide(f"{pages[0]}/return")
+    assert f'value="{left}"' in ann.get(pages[0]).text
+    assert f"given back by movement {left}, mtn S2" in decide(f"{pages[0]}/return", other=left)
+    assert "All money is explained" in ann.get("/operator/movements").text
+    assert "Given back by" in ann.get(pages[0]).text
+    assert "Gives back" in ann.get(pages[1]).text
+    assert f"movement {left} is held too" in decide(f"{pages[0]}/release")
+    assert all("Mark it for return" in ann.get(page).text for page in pages)
 
 
 def test_money_that_left_by_a_statement_is_assigned_to_no_code(operator: Operators, services: Services) -> None:

@@ -49,6 +49,7 @@ EDITS = [
     ("DELETE FROM closed_days", REFUSED),
     ("UPDATE movement_uses SET decided_by = 'Eve, Adam' WHERE movement_id = '{returned}'", REFUSED),
     ("UPDATE movements SET use_kind = 'own' WHERE id = '{held}'", REFUSED),
+    ("UPDATE movements SET counterpart = '{held}' WHERE id = '{returned}'", REFUSED),
     ("INSERT INTO movement_uses (id, movement_id, number, kind, decided_by, reason, created_at) "
      "SELECT '{other}', id, 9, 'own', 'Eve, Adam', 'ours', created_at FROM movements WHERE id = '{held}'", UNSIGNED),
     ("INSERT INTO movement_uses (id, movement_id, number, kind, created_at) SELECT '{other}', id, 9, 'own', created_at "

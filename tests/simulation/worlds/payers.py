@@ -99,8 +99,8 @@ class Payers:
     def _decision(self, payment: MovementView) -> Callable[[Services], Answer] | None:
         """What the operators do with a held payment, always the same; None: they leave it."""
         receipt = payment.receipts[0] if payment.receipts else ""
-        if receipt not in self._meant:
-            # A client has asked for it; its collection decides.
+        if receipt not in self._meant or payment.use is not None:
+            # A client has asked for it; its collection decides. What is to be given back is decided.
             return None
         meant, drawn = self._meant[receipt], Random(f"{self.seed}/decision/{receipt}").random()
         if drawn < (_ASSIGNED_AS_SUGGESTED if meant in payment.suggestions else _ASSIGNED):

@@ -40,7 +40,7 @@ def movements() -> None:
 
 
 @movements.command(name="list", example="--held")
-@click.option("--held", "is_held", is_flag=True, help="Only what has no use.")
+@click.option("--held", "is_held", is_flag=True, help="Only what has no use, or is to be given back.")
 @click.option("--provider", metavar="PROVIDER", help="Only what moved there; `bank` for the bank.")
 @click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="Only what moved on this day in Kampala.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every movement, not only the newest 100.")
@@ -67,7 +67,8 @@ def show_(movement_id: str) -> None:
     lines += [f"{iso_milliseconds(each.at)}  told by {each.way}" for each in told.movement.told]
     if (place := told.movement.line) is not None:
         lines.append(f"line {place.line} of {place.file_name}, statement {place.statement_id}")
-    lines += [f"{iso_milliseconds(each.at)}  {_sentence_of_use(each)}" for each in told.history]
+    lines += [f"{iso_milliseconds(each.at)}  {_sentence_of_use(each, each.kind)}" for each in told.history]
+    lines += [f"perhaps given back by movement {each}" for each in told.may_give_back]
     show(told, "\n".join(lines))
 
 
@@ -100,13 +101,19 @@ def same(movement_id: str, other: str | None, by: str, second: str) -> None:
 
 @movements.command(name="return", example=f"{EXAMPLE_ID} --reason 'The payer asked for it' --by Ann --and Bob")
 @_id
+@click.argument("other", required=False, metavar="[OUT]")
 @_reason
 @two_people()
-def return_(movement_id: str, reason: str, by: str, second: str) -> None:
-    """Mark a held movement for return. Give it back at the provider; this service sends nothing."""
-    request = EndMovement(movement_id, reason, by, second)
+def return_(movement_id: str, other: str | None, reason: str, by: str, second: str) -> None:
+    """Mark a held movement for return. Give it back at the provider; this service sends nothing.
+
+    It stays listed until OUT is named, at once or later: the held movement of the same amount in the other direction
+    that gives it back.
+    """
+    request = EndMovement(movement_id, reason, by, second, other)
     movement = services().movement_uses.mark_returned(request, operator_context())
-    show(movement, f"{written_amount(movement.amount_cents)} is marked for return.")
+    by_other = f"given back by movement {other}" if other else "to be given back"
+    show(movement, f"{written_amount(movement.amount_cents)} is {by_other}.")
 
 
 @movements.command(example=f"{EXAMPLE_ID} --reason 'The float was filled up' --by Ann --and Bob")
@@ -173,7 +180,8 @@ def _line(each: MovementView) -> str:
     typed = f"code {each.code!r}" if each.code is not None else "no code"
     suggested = f"  perhaps {', '.join(each.suggestions)}" if each.suggestions else ""
     side = "from" if each.direction == "in" else "to"
-    state = _sentence_of_use(each.use) if each.use else each.held_because
+    other = f", with movement {each.counterpart}" if each.counterpart else ""
+    state = _sentence_of_use(each.use, each.state + other) if each.use else each.held_because
     return (
         f"{each.movement_id}  {iso_milliseconds(each.created_at)}  {each.provider} {', '.join(each.receipts)}  "
         f"{written_amount(each.amount_cents)} {side} {each.phone_number or 'an unknown number'}, {typed}: "
@@ -181,10 +189,10 @@ def _line(each: MovementView) -> str:
     )
 
 
-def _sentence_of_use(use: MovementUseView) -> str:
+def _sentence_of_use(use: MovementUseView, state: str) -> str:
     transaction = f" {use.transaction_id}" if use.transaction_id else ""
     by = f", {use.by} and {use.and_}" if use.by else ""
-    return f"{use.kind}{transaction}{by}" + (f": {use.reason}" if use.reason else "")
+    return f"{state}{transaction}{by}" + (f": {use.reason}" if use.reason else "")
 
 
 @group()

@@ -127,9 +127,10 @@ def lock_movement(unlocked: Movement) -> Movement:
 
 
 def lock_movements(unlocked: Sequence[Movement]) -> list[Movement]:
-    """Movements of one account and direction, locked after their receipts, each in one order; in that of their ids."""
-    if receipts := [each.receipt for each in unlocked if each.receipt is not None]:
-        lock_receipts(unlocked[0].account, unlocked[0].direction, receipts)
+    """Movements, locked after their receipts, each in one order; in that of their ids."""
+    for place in sorted({(each.account, each.direction) for each in unlocked}):
+        here = [each.receipt for each in unlocked if (each.account, each.direction) == place]
+        lock_receipts(*place, filter(None, here))
     return [lock_row(Movement, each) for each in sorted({each.id for each in unlocked})]
 
 

@@ -30,10 +30,15 @@ def use(
     transaction_id: str | None = None,
     decided_by: str | None = None,
     reason: str | None = None,
+    gives_back: str | None = None,
 ) -> None:
-    """Use a locked movement from now on, or release it. The database refuses a second use."""
-    write_use(movement, kind, now, transaction_id, decided_by, reason)
+    """Use a locked movement from now on, or release it. The database refuses a second use.
+
+    `gives_back` is the returned movement, locked, of the same account and amount that it gives back.
+    """
+    write_use(movement, kind, now, transaction_id, decided_by, reason, gives_back)
     note_use(movement, kind, transaction_id)
+    movement.counterpart = gives_back
 
 
 def write_use(
@@ -43,6 +48,7 @@ def write_use(
     transaction_id: str | None,
     decided_by: str | None = None,
     reason: str | None = None,
+    gives_back: str | None = None,
 ) -> None:
     """Write a use, or a release, of a locked movement to the database, which sets the movement's own columns by it."""
     movement.held_because = movement.waits_for = None
@@ -55,6 +61,7 @@ def write_use(
         number=(numbers.scalar() or 0) + 1,
         kind=kind,
         transaction_id=transaction_id,
+        gives_back=gives_back,
         decided_by=decided_by,
         reason=reason,
         created_at=now,

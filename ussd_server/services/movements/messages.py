@@ -13,7 +13,10 @@ from ussd_server.wire import Cents, Internal, ListPage
 
 @dataclass(frozen=True, slots=True)
 class ListMovements(ListPage):
-    """`is_held`: only those without a use. `day` is the day in Kampala on which they moved; None sets no bound."""
+    """`is_held`: only those without a use, or to be given back.
+
+    `day` is the day in Kampala on which they moved; None sets no bound.
+    """
 
     is_held: bool = False
     provider: str | None = None
@@ -48,6 +51,7 @@ class StatementPlace:
 class MovementUseView:
     kind: Annotated[UseKind, "What it is used for."]
     transaction_id: Annotated[str | None, "The transaction that uses it; null for none."]
+    gives_back: Annotated[str | None, "The returned movement that it gives back; null for none."]
     by: Annotated[str | None, "The operator who decided; null where the service did."]
     and_: Annotated[str | None, "The second operator; null where the service decided."]
     reason: Annotated[str | None, "Why; null for none."]
@@ -74,17 +78,20 @@ class MovementView:
     waits_for: Annotated[str | None, "Our payment that decides about it once it is final; null for none."]
     beside: Annotated[tuple[Beside, ...], "What may be the same money."]
     suggestions: Annotated[tuple[str, ...], "Up to three codes that the payer may have meant."]
+    state: Annotated[str, "`held`, `to be given back`, or the kind of its use."]
     use: Annotated[MovementUseView | None, "What it is used for; null while it is held."]
+    counterpart: Annotated[str | None, "The movement that gives it back, or that it gives back; null for none."]
     same_as: Annotated[str | None, "The movement that it proved to be; null for none."]
     created_at: Annotated[datetime, "When it was told here first."]
 
 
 @dataclass(frozen=True, slots=True)
 class MovementHistory:
-    """A movement with all of its uses and releases, the oldest first."""
+    """A movement with all of its uses and releases, the oldest first, and those that may give it back."""
 
     movement: MovementView
     history: tuple[MovementUseView, ...]
+    may_give_back: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +136,14 @@ class SameMovement:
 class EndMovement:
     """Request of two operators to mark a held movement for return or as the operator's own, or to take a use back.
 
-    `reason` has 1 to 200 characters.
+    `reason` has 1 to 200 characters. `other_id` is the movement that gives a returned one back, None for none yet.
     """
 
     movement_id: str
     reason: str
     by: str
     second: str
+    other_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

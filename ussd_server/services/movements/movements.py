@@ -10,7 +10,15 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row
 from ussd_server.models.incoming import PaymentCode
-from ussd_server.models.movements import Movement, MovementReceipt, MovementUse, counts, is_held
+from ussd_server.models.movements import (
+    TO_BE_GIVEN_BACK,
+    Movement,
+    MovementReceipt,
+    MovementUse,
+    counts,
+    is_held,
+    is_unexplained,
+)
 from ussd_server.models.statements import (
     ClosedDay,
     ProviderStatement,
@@ -45,10 +53,10 @@ from ussd_server.values import bounds_of_day, kampala_day
 from ussd_server.wire import Page, view_of_row
 
 _MOST_COMPARED = 500
-_STATES = {
+_MOST_SUGGESTED = 5
+_STATES: dict[str, str] = {
     UseKind.PAYMENT: "booked",
     UseKind.CORRECTION: "booked as a correction",
-    UseKind.RETURNED: "returned",
     UseKind.OWN: "the operator's own",
 }
 
@@ -64,7 +72,7 @@ class MovementService:
         context.require_operator()
         rows = Movement.select().where(counts())
         if request.is_held:
-            rows = rows.where(is_held())
+            rows = rows.where(is_unexplained())
         if request.provider is not None:
             rows = rows.where(Movement.account == request.provider)
         if request.day is not None:
@@ -92,16 +100,16 @@ class MovementService:
         return tuple(views)
 
     def count_held(self, context: RequestContext) -> int:
-        """How many movements are held, 10,000 at most."""
+        """How many movements are held or to be given back, 10,000 at most."""
         context.require_operator()
-        return count_rows(Movement.select().where(is_held()))
+        return count_rows(Movement.select().where(is_unexplained()))
 
     def show(self, movement_id: str, context: RequestContext) -> MovementHistory:
         """One movement, with its uses. NOT_FOUND."""
         context.require_operator()
         row = find_movement(movement_id)
         uses = MovementUse.select().where(MovementUse.movement_id == row.id).order_by(MovementUse.number)
-        return MovementHistory(view_of_movement(row), tuple(map(_use_view, uses)))
+        return MovementHistory(view_of_movement(row), tuple(map(_use_view, uses)), _may_give_back(row))
 
     def of_payment(self, transaction_id: str, context: RequestContext) -> MovementView | None:
         """The movement that a payment uses; None where the payment is its own."""
@@ -128,7 +136,7 @@ def held_movement(movement_id: str, *, may_have_payment: bool = False, decided: 
     if movement.same_as is not None:
         raise refusal(f"It is the same money as movement {movement.same_as}")
     if movement.use_kind is not None:
-        raise refusal(f"The movement is {_STATES[UseKind(movement.use_kind)]}, no longer held")
+        raise refusal(f"The movement is {_STATES.get(movement.use_kind, movement.state)}, no longer held")
     decided_id = None if decided is None else str(decided.id)
     waits_for = None if movement.waits_for in (None, decided_id) else find_row(Transaction, movement.waits_for)
     if waits_for is not None and waits_for.status in UNFINISHED:
@@ -166,10 +174,33 @@ def _counted_otherwise(movement: Movement) -> str | None:
     return None if ClosedDay.select().where(of_day).exists() else str(counted)
 
 
+def _may_give_back(row: Movement) -> tuple[str, ...]:
+    """Movements of its amount in the other direction that may give an unexplained one back, those of its number first.
+
+    Five at most, the newest of each; none of another number that is known.
+    """
+    unexplained = is_unexplained() & (Movement.account == row.account) & (Movement.direction != row.direction)
+    if row.state == TO_BE_GIVEN_BACK:
+        unexplained &= Movement.use_kind.is_null()
+    elif row.state != "held":
+        return ()
+    others = Movement.select().where(unexplained, Movement.amount_cents == row.amount_cents)
+    if row.phone_number is not None:
+        others = others.where(Movement.phone_number.is_null() | (Movement.phone_number == row.phone_number))
+    newest = others.order_by(Movement.phone_number.is_null(), Movement.id.desc())
+    return tuple(each.id for each in newest.limit(_MOST_SUGGESTED))
+
+
+def last_use(movement_id: str) -> MovementUse:
+    """The last use or release of a movement that has one."""
+    uses = MovementUse.select().where(MovementUse.movement_id == movement_id)
+    last: MovementUse = uses.order_by(MovementUse.number.desc()).get()
+    return last
+
+
 def sign_last_use(vault: Vault, movement_id: str) -> None:
     """Sign the use of a movement that was just written."""
-    last = MovementUse.select().where(MovementUse.movement_id == movement_id).order_by(MovementUse.number.desc()).get()
-    sign_row(vault, MovementUse, last.id)
+    sign_row(vault, MovementUse, last_use(movement_id).id)
 
 
 def refusal(sentence: str) -> ServiceError:
@@ -237,4 +268,6 @@ def _suggestions(row: Movement) -> tuple[str, ...]:
 
 def _use_view(use: MovementUse) -> MovementUseView:
     by, second, *_ = *(use.decided_by or "").split(", "), None, None
-    return MovementUseView(UseKind(use.kind), use.transaction_id, by or None, second, use.reason, use.created_at)
+    return MovementUseView(
+        UseKind(use.kind), use.transaction_id, use.gives_back, by or None, second, use.reason, use.created_at
+    )

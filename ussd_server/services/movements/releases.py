@@ -23,11 +23,17 @@ from ussd_server.services.gates.given_back import RELEASED, is_to_us, outside_of
 from ussd_server.services.gates.held import hold
 from ussd_server.services.gates.messages import UseKind
 from ussd_server.services.gates.movements import make_own
-from ussd_server.services.gates.receipts import lock_movement
+from ussd_server.services.gates.receipts import lock_movements
 from ussd_server.services.gates.uses import use
 from ussd_server.services.incoming import booking
 from ussd_server.services.movements.messages import EndMovement, MovementView, UndonePayment
-from ussd_server.services.movements.movements import find_movement, refusal, sign_last_use, view_of_movement
+from ussd_server.services.movements.movements import (
+    find_movement,
+    last_use,
+    refusal,
+    sign_last_use,
+    view_of_movement,
+)
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.processing.outcomes import follow_refunds
 from ussd_server.services.reconciliation.days.lines import lines_of
@@ -61,6 +67,7 @@ class ReleaseService:
     def release(self, request: EndMovement, context: RequestContext) -> MovementView:
         """Take back the use of a movement that a notice or operators made: it is held again, and its payment reversed.
 
+        What was given back by another movement is held with it; what it gave back is to be given back again.
         NOT_FOUND, and INVALID_REQUEST for a movement without a use, for one that a payment of ours uses, while refunds
         or corrections of its payment stand, and unless two different people are named with a reason.
         """
@@ -68,22 +75,23 @@ class ReleaseService:
         decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
         reason, now = request.reason.strip(), self._clock.now()
         with unit_of_work():
-            movement, row = _releasable(request.movement_id)
-            use(movement, UseKind.RELEASE, now, movement.transaction_id, decided_by, reason)
-            sign_last_use(self._vault, movement.id)
-            movement.held_because = f"{RELEASED}{reason}"
-            movement.save()
+            movements, row = _releasable(request.movement_id)
+            client_id = None if row is None else row.client_id
+            for movement in movements:
+                use(movement, UseKind.RELEASE, now, movement.transaction_id, decided_by, reason)
+                sign_last_use(self._vault, movement.id)
+                movement.held_because = f"{RELEASED}{reason}"
+                movement.save()
+                booking.write_movement_event("movement.released", movement, context, reason, client_id, decided_by)
             if row is not None:
                 _take_back(row, now, f"Operators released its money: {reason}")
-            client_id = None if row is None else row.client_id
-            booking.write_movement_event("movement.released", movement, context, reason, client_id, decided_by)
-        return view_of_movement(movement)
+        return view_of_movement(movements[0])
 
     def preview(self, movement_id: str, context: RequestContext) -> MovementView:
         """A movement whose use can be taken back now. Raises as `release`, and changes nothing."""
         context.require_operator()
         with unit_of_work():
-            return view_of_movement(_releasable(movement_id)[0])
+            return view_of_movement(_releasable(movement_id)[0][0])
 
     def end_unmoved(self, request: UndonePayment, context: RequestContext) -> TransactionView:
         """Reverse a success of ours that never moved, as two operators say: it counts nowhere from now on.
@@ -194,16 +202,22 @@ def _statement_with(row: Transaction, lacking: Sequence[StatementDifference]) ->
     return next(has_line, None)
 
 
-def _releasable(movement_id: str) -> tuple[Movement, Transaction | None]:
-    """A movement whose use can be taken back, locked after the payment or the correction that uses it."""
+def _releasable(movement_id: str) -> tuple[list[Movement], Transaction | None]:
+    """A movement whose use can be taken back, locked after the payment or the correction that uses it.
+
+    After it, the one that gives it back, which has no other use.
+    """
     unlocked = find_movement(movement_id)
     row = None if unlocked.transaction_id is None else _lock_payment(unlocked.transaction_id)
-    movement = lock_movement(unlocked)
-    if movement.use_kind is None or movement.transaction_id != unlocked.transaction_id:
+    pair = [unlocked] if unlocked.counterpart is None else [unlocked, find_movement(unlocked.counterpart)]
+    pair = sorted(lock_movements(pair), key=lambda each: each.id != unlocked.id)
+    movement = pair[0]
+    is_as_read = (movement.transaction_id, movement.counterpart) == (unlocked.transaction_id, unlocked.counterpart)
+    if movement.use_kind is None or not is_as_read:
         raise refusal("The movement has no use that can be taken back")
     if row is not None:
         _require_releasable(row)
-    return movement, row
+    return [movement, *(each for each in pair[1:] if last_use(each.id).gives_back == movement.id)], row
 
 
 def _lock_payment(transaction_id: str) -> Transaction:

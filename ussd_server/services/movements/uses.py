@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.incoming import PaymentCode
-from ussd_server.models.movements import IN, Movement
+from ussd_server.models.movements import IN, TO_BE_GIVEN_BACK, Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.gates.movements import decide_again, take_movement
@@ -103,32 +105,86 @@ class MovementUseService:
         return view_of_movement(movement)
 
     def mark_returned(self, request: EndMovement, context: RequestContext) -> MovementView:
-        """Mark a held movement for return: the operator gives it back at the provider, outside of this service.
+        """Mark a held movement for return: it is given back at the provider, outside of this service.
 
-        NOT_FOUND, and INVALID_REQUEST for a movement that is not held, while a payment of ours decides about it, for a
-        receipt that a payment of ours has, and unless two different people are named with a reason.
+        It stays unexplained until `other_id` is named, at once or later: the held movement of the same amount in the
+        other direction that gives it back. NOT_FOUND, and INVALID_REQUEST for a movement that is not held, while a
+        payment of ours decides about it, for another account or amount, and unless two different people are named with
+        a reason.
         """
-        return self._end(request, UseKind.RETURNED, "movement.returned", context)
+        names, now = _require_operators(request, context), self._clock.now()
+        with unit_of_work():
+            first, second = _returnable(request)
+            if first.use_kind is None:
+                self._use(first, UseKind.RETURNED, now, names, request.reason, context)
+            if second is not None:
+                self._use(second, UseKind.RETURNED, now, names, request.reason, context, gives_back=first.id)
+        return view_of_movement(find_movement(request.movement_id))
+
+    def preview_return(self, request: EndMovement, context: RequestContext) -> tuple[MovementView, MovementView | None]:
+        """What is to be given back, and what gives it back; changes nothing. Raises as `mark_returned`."""
+        context.require_operator()
+        with unit_of_work():
+            first, second = _returnable(request)
+            return view_of_movement(first), None if second is None else view_of_movement(second)
 
     def take_as_own(self, request: EndMovement, context: RequestContext) -> MovementView:
-        """Call a held movement the operator's own: the float filled up or drawn, or charges. As `mark_returned`."""
-        return self._end(request, UseKind.OWN, "movement.own", context)
+        """Call a held movement the operator's own: the float filled up or drawn, or charges.
+
+        NOT_FOUND, and INVALID_REQUEST for a movement that is not held, while a payment of ours decides about it, and
+        unless two different people are named with a reason.
+        """
+        names, now = _require_operators(request, context), self._clock.now()
+        with unit_of_work():
+            movement = held_movement(request.movement_id, may_have_payment=True)
+            self._use(movement, UseKind.OWN, now, names, request.reason, context)
+        return view_of_movement(movement)
 
     def require_held(self, movement_id: str, context: RequestContext) -> MovementView:
         """A held movement, locked. Raises NOT_FOUND, and INVALID_REQUEST for one that is not held."""
         context.require_operator()
         return view_of_movement(held_movement(movement_id, may_have_payment=True))
 
-    def _end(self, request: EndMovement, kind: UseKind, action: str, context: RequestContext) -> MovementView:
-        context.require_operator()
-        decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
-        reason, now = request.reason.strip(), self._clock.now()
-        with unit_of_work():
-            movement = held_movement(request.movement_id, may_have_payment=True)
-            use(movement, kind, now, decided_by=decided_by, reason=reason)
-            sign_last_use(self._vault, movement.id)
-            booking.write_movement_event(action, movement, context, reason, None, decided_by)
-        return view_of_movement(movement)
+    def _use(
+        self,
+        movement: Movement,
+        kind: UseKind,
+        now: datetime,
+        names: str,
+        reason: str,
+        context: RequestContext,
+        gives_back: str | None = None,
+    ) -> None:
+        """Use a held movement otherwise than by a transaction, signed and with its audit event."""
+        use(movement, kind, now, decided_by=names, reason=reason.strip(), gives_back=gives_back)
+        sign_last_use(self._vault, movement.id)
+        audited = reason.strip() if gives_back is None else f"It gives back movement {gives_back}: {reason.strip()}"
+        booking.write_movement_event(f"movement.{kind}", movement, context, audited, None, names)
+
+
+def _require_operators(request: EndMovement, context: RequestContext) -> str:
+    """The names of the two operators who decide."""
+    context.require_operator()
+    return ", ".join(require_two_people(request.by, request.second, request.reason))
+
+
+def _returnable(request: EndMovement) -> tuple[Movement, Movement | None]:
+    """A movement that is to be given back, and the one that gives it back, if it is named; both locked."""
+    if request.other_id is None:
+        return held_movement(request.movement_id, may_have_payment=True), None
+    unlocked = [find_movement(request.movement_id), find_movement(request.other_id)]
+    by_id = {each.id: each for each in lock_movements(unlocked)}
+    first, second = (by_id[each.id] for each in unlocked)
+    if second.state == TO_BE_GIVEN_BACK:
+        first, second = second, first
+    if first.state != TO_BE_GIVEN_BACK:
+        first = held_movement(first.id, may_have_payment=True)
+    second = held_movement(second.id, may_have_payment=True)
+    if (first.account, first.amount_cents) != (second.account, second.amount_cents):
+        raise refusal("The other movement is of another account or amount")
+    if first.direction == second.direction:
+        raise refusal("The other movement is of the same direction")
+    return first, second
 
 
 def _assignable(movement_id: str, typed: str) -> tuple[Movement, PaymentCode]:

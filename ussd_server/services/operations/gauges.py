@@ -14,7 +14,7 @@ from ussd_server.database.partitions import end_of_requests, ends_of_partitions
 from ussd_server.database.servers import present_standbys, server_load
 from ussd_server.database.unit_of_work import DATABASE_ERRORS, close_connections, database_fault
 from ussd_server.models.keys import KeyUsage
-from ussd_server.models.movements import Movement, is_held
+from ussd_server.models.movements import Movement, is_unexplained
 from ussd_server.models.sending import Delivery, Event, Mail, PendingEvent, Sms
 from ussd_server.models.statements import StatementDifference, is_in_stored_statement
 from ussd_server.models.transactions import IN_REVIEW, Transaction
@@ -142,8 +142,8 @@ def _review(now: datetime) -> Iterator[Measure]:
     yield Measure("ussd_transactions_in_review", "Transactions that need an operator.", _count(Transaction, IN_REVIEW))
     longest = Transaction.select(fn.MIN(Transaction.review_opened_at)).where(IN_REVIEW).scalar()
     yield Measure("ussd_transactions_longest_review_seconds", "How long the first of them waits.", _since(longest, now))
-    held = _count(Movement, is_held())
-    yield Measure("ussd_movements_held", "Money that moved and has no use: it waits for operators.", held)
+    held = _count(Movement, is_unexplained())
+    yield Measure("ussd_movements_held", "Money that moved without a use, or to be given back: operators end it.", held)
 
 
 def _outbox(now: datetime, share: int) -> Iterator[Measure]:

@@ -180,8 +180,11 @@ class TwoPersonActions:
         )
 
     def _effect_of_return(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        movement = self._uses.require_held(proposal.object_id, context)
-        return _effect_on_held(movement, "marked for return; the operator gives it back at the provider")
+        """Marking a movement for return, and naming what gives it back (parameter `other_id`)."""
+        movement, other = self._uses.preview_return(_end_of(proposal, ""), context)
+        if other is None:
+            return _effect_on_held(movement, "to be given back; the operator gives it back at the provider")
+        return _effect_on_held(movement, f"given back by movement {other.movement_id}, {_receipt_of(other)}")
 
     def _effect_of_own(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         movement = self._uses.require_held(proposal.object_id, context)
@@ -204,7 +207,10 @@ class TwoPersonActions:
         movement = self._releases.preview(proposal.object_id, context)
         user = movement.use and movement.use.transaction_id
         after = f"held; transaction {user} is reversed" if user else "held"
-        return replace(_effect_on_held(movement, after), state_now=f"used: {movement.use and movement.use.kind}")
+        if movement.counterpart is not None:
+            gives_back = movement.use and movement.use.gives_back
+            after += f"; movement {movement.counterpart} is " + ("to be given back again" if gives_back else "held too")
+        return replace(_effect_on_held(movement, after), state_now=f"used: {movement.state}")
 
     def _effect_of_unmoved(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         self._releases.preview_unmoved(proposal.object_id, context)
@@ -255,7 +261,8 @@ def _correction_of(proposal: ProposalView, second: str) -> CorrectMovement:
 
 
 def _end_of(proposal: ProposalView, second: str) -> EndMovement:
-    return EndMovement(proposal.object_id, proposal.reason, proposal.proposed_by, second)
+    other_id = proposal.parameters.get("other_id")
+    return EndMovement(proposal.object_id, proposal.reason, proposal.proposed_by, second, other_id)
 
 
 def _effect(
@@ -295,15 +302,20 @@ def _day_of(proposal: ProposalView, second: str | None) -> CloseDay:
 
 
 def _effect_on_held(movement: MovementView, after: str) -> ProposedEffect:
-    """The effect on a held movement: why it is held, with what its payer typed, and what becomes of it."""
+    """The effect on a movement: why it is listed, with what its payer typed, and what becomes of it."""
     typed = f"Typed: {movement.code}" if movement.code else "Nothing was typed"
+    state = movement.state if movement.use else f"held: {movement.held_because}"
     return ProposedEffect(
         phone_number=movement.phone_number,
         amount_cents=movement.amount_cents,
-        state_now=f"held: {movement.held_because}. {typed}",
+        state_now=f"{state}. {typed}",
         state_after=after,
-        receipt=f"{movement.provider} {', '.join(movement.receipts)}",
+        receipt=_receipt_of(movement),
     )
+
+
+def _receipt_of(movement: MovementView) -> str:
+    return f"{movement.provider} {', '.join(movement.receipts)}"
 
 
 def _written_line(line: DifferenceView) -> str:

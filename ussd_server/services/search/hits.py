@@ -103,7 +103,7 @@ def movement_hit(row: Movement) -> SearchHit:
         "%(amount)s from %(number)s, %(status)s",
         amount=written_amount(row.amount_cents),
         number=row.phone_number or gettext("an unknown number"),
-        status=gettext(row.use_kind or "held"),
+        status=gettext(row.state),
     )
     sentence = gettext("Receipt %(receipt)s: %(why)s.", receipt=row.receipt or "-", why=row.held_because or "")
     return SearchHit("movement", row.id, None, title, sentence, row.created_at)

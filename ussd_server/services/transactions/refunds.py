@@ -11,7 +11,7 @@ from typing import Any
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.movements import OUT, Movement, is_held
+from ussd_server.models.movements import OUT, Movement, is_unexplained
 from ussd_server.models.statements import StatementDifference
 from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.messages import Direction
@@ -212,13 +212,13 @@ class RefundService:
 def _require_refundable(original: Transaction) -> None:
     """INVALID_REQUEST for what is no collection with its money; one that a payment replaced has lost it.
 
-    Also while a movement is held by which the provider took it back: the payer may have the money already.
+    Also while a movement is unexplained by which the provider took it back: the payer may have the money already.
     """
     if original.type != TransactionType.COLLECTION or original.status != TransactionStatus.SUCCEEDED:
         raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
     taken_back = StatementDifference.select().join(Movement, on=StatementDifference.movement_id == Movement.id)
     of_collection = StatementDifference.transaction_id == original.id
-    if taken_back.where(of_collection, Movement.direction == OUT, is_held()).exists():
+    if taken_back.where(of_collection, Movement.direction == OUT, is_unexplained()).exists():
         raise ServiceError(Code.INVALID_REQUEST, "The provider has taken this collection back; operators decide first")
 
 

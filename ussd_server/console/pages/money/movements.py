@@ -15,6 +15,7 @@ from ussd_server.console.links import link_to
 from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import PROVIDER, Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.movements.messages import ListMovements, MovementView
 from ussd_server.status import Code, ServiceError
 
@@ -27,7 +28,7 @@ _COLUMNS = (
     Column("phone_number", "Number", "code", missing="unknown"),
     Column("name", "Name", where="files"),
     Column("code", "Typed", value=lambda each: _typed(each), missing="nothing", is_minor=True),
-    Column("held_because", "Why", "sentence"),
+    Column("held_because", "Why", "sentence", value=lambda each: _why(each)),
     Column("suggestions", "Perhaps", value=lambda each: ", ".join(each.suggestions), where="files"),
     Column("movement_id", "Id", "id", where="files"),
 )
@@ -38,7 +39,7 @@ def list_movements(context: RequestContext) -> Response:
     wanted = ListMovements(cursor=request.args.get("cursor"), is_held=True)
     page = pages(services().movements.list, wanted, context)
     table = DataTable(
-        "Money without a use, newest first",
+        "Money without a use or to be given back, newest first",
         _COLUMNS,
         page,
         empty_title="All money is explained",
@@ -76,8 +77,9 @@ def propose_release(context: RequestContext, movement_id: str) -> Any:
 
 @console.page("POST", "/operator/movements/<movement_id>/return", who="operator")
 def propose_return(context: RequestContext, movement_id: str) -> Any:
+    other_id = request.form.get("other", "").strip() or None
     with _shown_again(movement_id, context):
-        return propose("movement.return", movement_id, context)
+        return propose("movement.return", movement_id, context, other_id=other_id)
 
 
 @console.page("POST", "/operator/movements/<movement_id>/own", who="operator")
@@ -92,6 +94,11 @@ def _typed(each: MovementView) -> str | None:
     return each.code if suggested in (None, each.code) else f"{each.code or ''} ({suggested}?)".strip()
 
 
+def _why(each: MovementView) -> str | None:
+    """Why a movement is listed: no use, or one that waits for what gives it back."""
+    return each.held_because if each.use is None else f"{gettext('to be given back')}: {each.use.reason}"
+
+
 def _shown_again(movement_id: str, context: RequestContext) -> AbstractContextManager[None]:
     return shown_again(lambda error: _page(movement_id, context, error), Code.NOT_FOUND)
 
@@ -103,6 +110,7 @@ def _page(movement_id: str, context: RequestContext, error: ServiceError | None 
         "console/movements/movement.html",
         movement=told.movement,
         history=told.history,
+        may_give_back=told.may_give_back,
         error=error,
         is_proposed=is_proposed,
     )

@@ -314,18 +314,31 @@ CREATE TRIGGER movements_promise BEFORE UPDATE ON movements
     FOR EACH ROW WHEN ((NEW.id, NEW.account, NEW.direction, NEW.amount_cents, NEW.receipt, NEW.created_at)
             IS DISTINCT FROM (OLD.id, OLD.account, OLD.direction, OLD.amount_cents, OLD.receipt, OLD.created_at)
         OR (OLD.same_as IS NOT NULL AND NEW.same_as IS DISTINCT FROM OLD.same_as)
-        OR ((NEW.use_kind, NEW.transaction_id) IS DISTINCT FROM (OLD.use_kind, OLD.transaction_id)
-            AND pg_trigger_depth() = 0))
+        OR ((NEW.use_kind, NEW.transaction_id, NEW.counterpart)
+            IS DISTINCT FROM (OLD.use_kind, OLD.transaction_id, OLD.counterpart) AND pg_trigger_depth() = 0))
     EXECUTE FUNCTION guard_movement();
 
 CREATE FUNCTION use_movement() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE movements SET
         use_kind = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.kind END,
-        transaction_id = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.transaction_id END
+        transaction_id = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.transaction_id END,
+        counterpart = NEW.gives_back
     WHERE id = NEW.movement_id AND same_as IS NULL AND (use_kind IS NULL) = (NEW.kind <> 'release');
     IF NOT FOUND THEN
         RAISE EXCEPTION 'a movement is used once at a time' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    IF NEW.kind = 'release' THEN
+        UPDATE movements SET counterpart = NULL WHERE counterpart = NEW.movement_id;
+    ELSIF NEW.gives_back IS NOT NULL THEN
+        UPDATE movements AS first SET counterpart = second.id FROM movements AS second
+        WHERE first.id = NEW.gives_back AND second.id = NEW.movement_id AND first.use_kind = 'returned'
+            AND first.counterpart IS NULL AND first.direction <> second.direction
+            AND (first.account, first.amount_cents) = (second.account, second.amount_cents);
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'a movement is given back once, by its amount in the other direction'
+                USING ERRCODE = 'integrity_constraint_violation';
+        END IF;
     END IF;
     RETURN NULL;
 END $$;

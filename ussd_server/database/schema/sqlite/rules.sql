@@ -103,7 +103,8 @@ CREATE TRIGGER movements_keep BEFORE DELETE ON movements
 BEGIN SELECT RAISE(ABORT, 'rows of movements are never removed'); END;
 
 CREATE TRIGGER movements_unreplaced BEFORE INSERT ON movements
-WHEN EXISTS (SELECT 1 FROM movements WHERE id = NEW.id OR transaction_id = NEW.transaction_id)
+WHEN EXISTS (SELECT 1 FROM movements
+    WHERE id = NEW.id OR transaction_id = NEW.transaction_id OR counterpart = NEW.counterpart)
 BEGIN SELECT RAISE(ABORT, 'rows of movements are never replaced'); END;
 
 CREATE TRIGGER movement_uses_keep BEFORE DELETE ON movement_uses
@@ -298,6 +299,12 @@ WHEN (NEW.id, NEW.account, NEW.direction, NEW.amount_cents, NEW.receipt, NEW.cre
             AND number = (SELECT max(number) FROM movement_uses WHERE movement_id = NEW.id)
             AND CASE kind WHEN 'release' THEN NEW.use_kind IS NULL AND NEW.transaction_id IS NULL
                 ELSE kind = NEW.use_kind AND transaction_id IS NEW.transaction_id END))
+    OR (NEW.counterpart IS NOT OLD.counterpart
+        AND NOT EXISTS (SELECT 1 FROM movement_uses AS used
+            WHERE movement_id IN (NEW.id, coalesce(NEW.counterpart, OLD.counterpart))
+            AND number = (SELECT max(number) FROM movement_uses WHERE movement_id = used.movement_id)
+            AND CASE WHEN NEW.counterpart IS NULL THEN kind = 'release'
+                ELSE gives_back IN (NEW.id, NEW.counterpart) END))
 BEGIN SELECT RAISE(ABORT, 'money that moved is never edited'); END;
 
 CREATE TRIGGER movement_uses_once BEFORE INSERT ON movement_uses WHEN NOT EXISTS (
@@ -305,11 +312,23 @@ CREATE TRIGGER movement_uses_once BEFORE INSERT ON movement_uses WHEN NOT EXISTS
         WHERE id = NEW.movement_id AND same_as IS NULL AND (use_kind IS NULL) = (NEW.kind <> 'release'))
 BEGIN SELECT RAISE(ABORT, 'a movement is used once at a time'); END;
 
+CREATE TRIGGER movement_uses_pair BEFORE INSERT ON movement_uses WHEN NEW.gives_back IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM movements AS first JOIN movements AS second ON second.id = NEW.movement_id
+        WHERE first.id = NEW.gives_back AND first.use_kind = 'returned' AND first.counterpart IS NULL
+            AND first.direction <> second.direction
+            AND (first.account, first.amount_cents) = (second.account, second.amount_cents))
+BEGIN SELECT RAISE(ABORT, 'a movement is given back once, by its amount in the other direction'); END;
+
 CREATE TRIGGER movement_uses_apply AFTER INSERT ON movement_uses
-BEGIN UPDATE movements SET
+BEGIN
+    UPDATE movements SET counterpart = NULL WHERE NEW.kind = 'release' AND counterpart = NEW.movement_id;
+    UPDATE movements SET
         use_kind = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.kind END,
-        transaction_id = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.transaction_id END
-    WHERE id = NEW.movement_id; END;
+        transaction_id = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.transaction_id END,
+        counterpart = NEW.gives_back
+    WHERE id = NEW.movement_id;
+    UPDATE movements SET counterpart = NEW.movement_id WHERE id = NEW.gives_back;
+END;
 
 CREATE TRIGGER transactions_of_payers AFTER INSERT ON transactions
 WHEN (NEW.origin = 'payer' OR (NEW.type = 'correction' AND NEW.provider IS NOT NULL)) AND NOT EXISTS (

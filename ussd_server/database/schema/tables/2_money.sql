@@ -261,8 +261,9 @@ CREATE TABLE payment_codes (
 ); -- by key
 CREATE INDEX payment_codes_newest ON payment_codes (client_id, id);
 
--- Money that moved outside and that something else than our own payment told us of. `use_kind` and `transaction_id` are
--- those of its last use; only the trigger of `movement_uses` writes them. A use is written before its transaction.
+-- Money that moved outside and that something else than our own payment told us of. `use_kind`, `transaction_id` and
+-- `counterpart` are those of the last uses; only the trigger of `movement_uses` writes them. A use is written before its
+-- transaction.
 CREATE TABLE movements (
     id uuid PRIMARY KEY,
     account text NOT NULL,
@@ -281,24 +282,29 @@ CREATE TABLE movements (
     same_as uuid REFERENCES movements (id),
     use_kind text CHECK (use_kind IN ('payment', 'correction', 'returned', 'own')),
     transaction_id uuid UNIQUE REFERENCES transactions (id) DEFERRABLE INITIALLY DEFERRED,
+    counterpart uuid REFERENCES movements (id),
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
+    CHECK (counterpart IS NULL OR coalesce(use_kind, '') = 'returned'),
     CHECK ((transaction_id IS NOT NULL) = (coalesce(use_kind, '') IN ('payment', 'correction'))),
     CHECK (same_as IS NULL OR use_kind IS NULL)
 ); -- by key
-CREATE INDEX movements_held ON movements (id) WHERE use_kind IS NULL AND same_as IS NULL AND told <> '[]';
+CREATE INDEX movements_unexplained ON movements (id)
+    WHERE (use_kind IS NULL OR use_kind = 'returned') AND counterpart IS NULL AND same_as IS NULL AND told <> '[]';
+CREATE UNIQUE INDEX movements_pairs ON movements (counterpart) WHERE counterpart IS NOT NULL;
 CREATE INDEX movements_moved ON movements (account, at);
 CREATE INDEX movements_alike ON movements (account, direction, amount_cents);
 CREATE INDEX movements_of_phone ON movements (phone_number) WHERE phone_number IS NOT NULL;
 CREATE INDEX movements_waiting ON movements (waits_for) WHERE waits_for IS NOT NULL;
 
--- What a movement is used for from a moment on, or its release.
+-- What a movement is used for from a moment on, or its release. `gives_back` is the returned movement that it gives back.
 CREATE TABLE movement_uses (
     id uuid PRIMARY KEY,
     movement_id uuid NOT NULL REFERENCES movements (id),
     number integer NOT NULL CHECK (number > 0),
     kind text NOT NULL CHECK (kind IN ('payment', 'correction', 'returned', 'own', 'release')),
     transaction_id uuid REFERENCES transactions (id) DEFERRABLE INITIALLY DEFERRED,
+    gives_back uuid REFERENCES movements (id) CHECK (gives_back IS NULL OR kind = 'returned'),
     decided_by text,
     reason text,
     created_at timestamptz NOT NULL,

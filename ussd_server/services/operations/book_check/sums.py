@@ -18,6 +18,7 @@ _IN_THE_LEDGER = """
 _BY_MOVEMENTS = """
     SELECT account, sum(CASE direction WHEN 'in' THEN amount_cents ELSE -amount_cents END)
     FROM movements WHERE same_as IS NULL AND {condition} GROUP BY 1"""
+_UNEXPLAINED = "(use_kind IS NULL OR use_kind = 'returned') AND counterpart IS NULL AND told <> '[]'"
 # A payment of ours is its own movement. What the bank sent back is a deposit.
 _BY_PAYMENTS = """
     SELECT CASE WHEN type IN ('settlement', 'deposit') THEN 'bank' ELSE provider END,
@@ -36,7 +37,7 @@ class AccountSums:
     account: Annotated[str, "The provider, or `bank`."]
     ledger_cents: Annotated[Cents, "What the ledger says moved."]
     used_cents: Annotated[Cents, "What the used movements add up to: the same, or the books are wrong."]
-    held_cents: Annotated[Cents, "What moved and has no use yet."]
+    held_cents: Annotated[Cents, "What moved and has no use yet, or is to be given back."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def account_sums() -> list[AccountSums]:
         (ledger, _IN_THE_LEDGER),
         (used, _BY_MOVEMENTS.format(condition="transaction_id IS NOT NULL")),
         (used, _BY_PAYMENTS.format(is_given_back=IS_GIVEN_BACK)),
-        (held, _BY_MOVEMENTS.format(condition="use_kind IS NULL")),
+        (held, _BY_MOVEMENTS.format(condition=_UNEXPLAINED)),
     ):
         for account, cents in run_query(query).fetchall():
             sums[account] += int(cents)
