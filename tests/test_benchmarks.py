@@ -90,7 +90,7 @@ def test_the_tables_of_the_document_are_those_of_the_figures(document: Callable[
     assert document() == _DOCUMENT.read_text(), "run scripts/bench document"
 
 
-@pytest.mark.parametrize(("median", "decision"), [(0.70, "met"), (0.69, "NOT MET")])
+@pytest.mark.parametrize(("median", "decision"), [(0.70, ""), (0.69, ": NOT MET")])
 def test_a_floor_is_judged_by_the_median_and_not_by_the_best_round(
     tmp_path: Path, document: Callable[..., str], median: float, decision: str
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_floor_is_judged_by_the_median_and_not_by_the_best_round(
     row["to_bare"] = {"median": median, "least": 0.1, "greatest": 1.2}
     (tmp_path / "figures.json").write_text(json.dumps(result))
     written = document(tmp_path / "figures.json")
-    assert f"| authenticated call / bare | >= 0.7 | {median:.2f} | {decision} |" in written
+    assert f"| authenticated call / bare{decision} | >= 0.7 | {median:.2f} |" in written
 
 
 @pytest.mark.parametrize(("load", "most"), [(2, 1.3), (5, 1.3), (9, 2.0)])

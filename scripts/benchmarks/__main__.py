@@ -18,7 +18,6 @@ from benchmarks.costs import DearerCallError, check_costs, measure_costs
 from benchmarks.exports import measure_exports
 from benchmarks.pages import measure_pages
 from benchmarks.payouts import measure_payouts
-from benchmarks.peers import measure_peers
 from benchmarks.postings import measure_postings
 from benchmarks.report import DOCUMENT, FIGURES, Size, fill_tables, floors_of, print_table
 from benchmarks.smpp import measure_smpp
@@ -27,7 +26,6 @@ from benchmarks.statements import measure_statements
 _PARTS = {
     "calls": measure_calls,
     "costs": measure_costs,
-    "peers": measure_peers,
     "postings": measure_postings,
     "pages": measure_pages,
     "payouts": measure_payouts,
@@ -59,7 +57,6 @@ def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows:
     \b
     calls     requests per second and latencies of the API, beside the bare and the peer application
     costs     processor time of a call in web process, PostgreSQL, Valkey and generator, beside a bare answer
-    peers     processor time of three calls beside a Flask and a FastAPI application, which is installed at first use
     postings  transfers per second, beside pgbench calling the same database function
     pages     the time of a page of transactions in a small and in a large table
     payouts   rows of a payout recorded per second, beside single disbursements by the API

@@ -25,15 +25,12 @@ class DisagreementError(Exception):
 
 def agree(stage: Stage) -> None:
     """Send the same requests to every application. Raises DisagreementError with both replies where they differ."""
-    peers = [name for name in ("peer", "fastapi") if name in stage.webs]
-    # The peers share a database.
-    _agree_on_authentication(
-        stage, {"service": stage.keys["spent"].pop()} | {name: stage.peer_keys.pop() for name in peers}
-    )
-    _agree_on_payments(
-        stage, {"service": stage.keys["disbursement"][0]} | dict(zip(peers, stage.peer_keys, strict=False))
-    )
-    _agree_on_sessions(stage, ["service", *peers])
+    spent, paying = {"service": stage.keys["spent"].pop()}, {"service": stage.keys["disbursement"][0]}
+    if "peer" in stage.webs:
+        spent["peer"], paying["peer"] = stage.peer_keys.pop(), stage.peer_keys[0]
+    _agree_on_authentication(stage, spent)
+    _agree_on_payments(stage, paying)
+    _agree_on_sessions(stage, list(spent))
 
 
 def _agree_on_authentication(stage: Stage, keys: dict[str, Key]) -> None:

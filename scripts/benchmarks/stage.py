@@ -1,4 +1,4 @@
-"""What `calls`, `costs` and `peers` start: PostgreSQL, Valkey, the load generator and applications, with their data."""
+"""What `calls` and `costs` start: PostgreSQL, Valkey, the load generator and applications, with their data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.applications.web import Web, environment, serve, serve_fastapi
+from benchmarks.applications.web import Web, environment, serve
 from benchmarks.load.generator import Generator, Load, Outcome, start_generator
 from benchmarks.load.requests import CHANNELS, CODE, Key, places_menu
 from benchmarks.services import opened_services
@@ -71,7 +71,7 @@ def start_stage(clients: int, applications: Collection[str] = ("stock", "bare", 
     """Start all servers, with so many clients in each database; everything ends with the block.
 
     `applications` are "service" and any of "stock" and "bare", the bare application under stock gunicorn and under our
-    worker, "peer", and "fastapi", which has the database of "peer".
+    worker, and "peer".
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
@@ -97,13 +97,10 @@ def start_stage(clients: int, applications: Collection[str] = ("stock", "bare", 
             peer_settings = {"PEER_DATABASE_URL": create_database(postgres.url), "PEER_REDIS_URL": f"{valkey.url}?db=1"}
             made = _prepare_peer(homes["peer"], peer_settings, clients)
             peer_keys = [Key(*pair) for pair in made["keys"]]
-            gateway_paths |= {"peer": made["gateway_paths"], "fastapi": made["gateway_paths"]}
+            gateway_paths["peer"] = made["gateway_paths"]
             # An application that blocks in its database driver needs threads.
             peer = serve("benchmarks.applications.peer.app:app", homes["peer"], peer_settings, "gthread")
             webs["peer"] = stack.enter_context(peer)
-            if "fastapi" in applications:
-                its_own = peer_settings | {"PEER_REDIS_URL": f"{valkey.url}?db=2"}
-                webs["fastapi"] = stack.enter_context(serve_fastapi(homes["fastapi"], its_own))
         # The settings decide which worker gunicorn uses: the bare application gets the same ones.
         for name in {"stock", "bare"} & set(applications):
             bare = serve("benchmarks.applications.bare:app", homes[name], settings, is_stock=name == "stock")

@@ -1,4 +1,4 @@
-"""gunicorn with the settings of the service for every application, except uvicorn for the FastAPI peer."""
+"""gunicorn with the settings of the service for every application."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,6 @@ from testbed.ports import free_port
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
 _TIMEOUT_SECONDS = 30.0
-_FASTAPI = "benchmarks.applications.fastapi_peer"
 
 
 class Web(NamedTuple):
@@ -62,28 +60,6 @@ def serve(
     variables = environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}", "USSD_WORKERS": str(workers)}
     with _running([sys.executable, "-m", "gunicorn", *options, application], port, folder, variables) as web:
         yield web
-
-
-@contextmanager
-def serve_fastapi(folder: Path, settings: Mapping[str, str]) -> Iterator[Web]:
-    """Serve the FastAPI peer under uvicorn with two processes until the block ends. Installs its libraries first."""
-    port, python = free_port(), _python_of_fastapi()
-    command = [python, "-m", "uvicorn", "--workers", "2", "--port", str(port), "--no-access-log"]
-    with _running([*command, f"{_FASTAPI}.app:app"], port, folder, environment(folder, settings)) as web:
-        yield web
-
-
-def _python_of_fastapi() -> str:
-    """Return the interpreter of the FastAPI peer's own virtual environment, which is made at first use."""
-    home = _REPOSITORY / ".venv" / "fastapi"
-    python, wanted = home / "bin" / "python", _REPOSITORY / "scripts" / _FASTAPI.replace(".", "/") / "requirements.txt"
-    stamp = home / "requirements.txt"
-    if not stamp.exists() or stamp.read_text() != wanted.read_text():
-        venv.create(home, clear=True, with_pip=True)
-        # Isolated: the service is no part of it.
-        subprocess.run([python, "-I", "-m", "pip", "install", "--quiet", "-r", wanted], check=True)
-        stamp.write_text(wanted.read_text())
-    return str(python)
 
 
 @contextmanager

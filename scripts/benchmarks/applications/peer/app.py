@@ -10,7 +10,7 @@ from typing import Any
 from flask import Flask, Response, abort, g, jsonify, request
 from flask_limiter import Limiter
 
-from benchmarks.applications.both_peers import TOO_MANY, digest, written
+from benchmarks.applications.peer.common import TOO_MANY, digest, written
 from benchmarks.applications.peer.models import ApiKey, Client, database, now
 
 app = Flask("peer")

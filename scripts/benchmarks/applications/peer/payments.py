@@ -9,8 +9,8 @@ from flask import Response, abort, g, request
 from marshmallow import Schema, ValidationError, fields, validate
 from peewee import IntegrityError
 
-from benchmarks.applications.both_peers import written
 from benchmarks.applications.peer.app import app, by_key, refusal, success
+from benchmarks.applications.peer.common import written
 from benchmarks.applications.peer.models import (
     Account,
     Event,

@@ -7,8 +7,8 @@ from typing import Any
 
 from flask import Response, abort, g, request
 
-from benchmarks.applications.both_peers import BACK, IDLE, digest, enter, goals_of, screen
 from benchmarks.applications.peer.app import app, limiter
+from benchmarks.applications.peer.common import BACK, IDLE, digest, enter, goals_of, screen
 from benchmarks.applications.peer.models import (
     Channel,
     Client,

@@ -7,9 +7,9 @@ import secrets
 import sys
 from typing import Any
 
-from benchmarks.applications.both_peers import digest
 from benchmarks.applications.peer import models
 from benchmarks.applications.peer.app import app
+from benchmarks.applications.peer.common import digest
 from benchmarks.load.requests import CHANNELS, CODE, places_menu
 
 _FUNDS_CENTS = 10**12

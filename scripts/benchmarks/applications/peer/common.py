@@ -1,4 +1,4 @@
-"""What the Flask peer and the FastAPI peer do alike. They share a database, so secrets have the same digests."""
+"""What several parts of the peer use."""
 
 from __future__ import annotations
 
