@@ -1,4 +1,4 @@
-"""The code keeps its own rules: imports, names, endpoints, schemas, permissions and settings."""
+"""The code keeps its own rules: names, endpoints, schemas, permissions and settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from environs import Env
 from flask import Flask
-from importlinter.cli import lint_imports
 
 from ussd_server.api.document import PATH_VARIABLES
 from ussd_server.api.endpoints import (
@@ -63,13 +62,6 @@ def routes(app: Flask) -> Iterator[tuple[str, frozenset[str], EndpointSpec]]:
         route = getattr(app.view_functions[rule.endpoint], "route", None)
         if route is not None:
             yield rule.rule, frozenset(rule.methods or ()), route
-
-
-def test_imports_follow_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(REPOSITORY)
-    # It would silence every logger that other tests of this process listen to.
-    monkeypatch.setattr("importlinter.cli._configure_logging", lambda *_: None)
-    assert lint_imports(config_filename="setup.cfg", no_cache=True) == 0
 
 
 def test_no_two_public_classes_share_a_name() -> None:

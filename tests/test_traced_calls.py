@@ -1,10 +1,9 @@
-"""Calls pass the files of the walks of docs/ARCHITECTURE.md, in their order, and hot ones enter few functions."""
+"""Calls pass the files of the walks of docs/ARCHITECTURE.md, in their order."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from threading import Event
 
@@ -17,10 +16,9 @@ from tests.services.webhooks.receivers import Receiver, deliver, subscribe
 from tests.support.example_client import ExampleClient
 from tests.support.money import a_client, deposit, request
 from tests.support.shop import CODE, PHONE, Shop
-from tests.support.tracing import count_functions, passages
+from tests.support.tracing import passages
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.database.unit_of_work import is_postgres
 from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey
 from ussd_server.worker import Worker
 
@@ -28,11 +26,6 @@ pytestmark = pytest.mark.both_databases
 
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "ARCHITECTURE.md"
 WALK = re.compile(r"^\| ([^|`]+) \| (`.+) \|$", re.MULTILINE)
-# How many times each warm call enters a function of ours on PostgreSQL; the ledger of SQLite is in Python.
-FUNCTIONS = {"balance": 121, "refused 401": 94, "refused 429": 105, "disbursement": 269, "USSD step": 204}
-FUNCTIONS_ON_SQLITE = FUNCTIONS | {"balance": 123, "disbursement": 417, "USSD step": 208}
-SLACK = 1.05
-MINUTE_LIMIT = 100
 
 
 def walks() -> dict[str, list[str]]:
@@ -138,46 +131,3 @@ def test_a_webhook_goes_its_walk(services: Services) -> None:
 
         assert_goes("a webhook", change_and_deliver)
         assert receiver.types == ["transaction.created"]
-
-
-def test_a_hot_call_enters_few_functions(services: Services, web: FlaskClient) -> None:
-    client = ExampleClient(services)
-    deposit(services, operator_context(client.id), 100_000)
-    key, spent = client.create_key(), client.create_key()
-    path = Shop(services).channel.gateway_path
-    numbers = count()
-
-    def ask(status: int, apikey: str, secret: str) -> None:
-        headers = {"x-api-key": apikey, "x-api-secret": secret}
-        assert web.get("/api/balance", headers=headers).status_code == status
-
-    def pay() -> None:
-        order = {"type": "disbursement", "phone_number": PHONE, "amount": 500, "reference": f"order-{next(numbers)}"}
-        headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
-        assert web.post("/api/transactions", json=order, headers=headers).status_code == 201
-
-    def step(session: str, text: str) -> None:
-        form = {"sessionId": session, "phoneNumber": PHONE, "networkCode": "64110", "serviceCode": CODE, "text": text}
-        assert web.post(path, data=form).text.startswith("CON ")
-
-    for _ in range(MINUTE_LIMIT):
-        ask(200, spent.apikey, spent.apisecret)
-    calls = {
-        "balance": lambda: ask(200, key.apikey, key.apisecret),
-        "refused 401": lambda: ask(401, key.apikey, "wrong"),
-        "refused 429": lambda: ask(429, spent.apikey, spent.apisecret),
-        "disbursement": pay,
-    }
-    entered = {}
-    for name, call in calls.items():
-        for _ in range(3):
-            call()
-        # Twice a second a call also asks whether keys were changed without Redis.
-        entered[name] = min(count_functions(call) for _ in range(3))
-    for session, text in (("cold", ""), ("cold", "1"), ("warm", "")):
-        step(session, text)
-    entered["USSD step"] = count_functions(lambda: step("warm", "1"))
-    recorded = FUNCTIONS if is_postgres() else FUNCTIONS_ON_SQLITE
-    assert entered.keys() == recorded.keys()
-    above = {name: number for name, number in entered.items() if number > SLACK * recorded[name]}
-    assert not above, f"more than the recorded {recorded}"

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
 from tests.faults.workers import services_of
@@ -117,6 +118,20 @@ def test_examples_are_left_out_when_they_are_not_wanted_and_never_added_later(se
     assert [row.type for row in Transaction.select()] == ["deposit"]
     prepare_demonstration(services, URL)
     assert [row.type for row in Transaction.select()] == ["deposit"]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_without_its_file_the_demonstration_gets_a_new_password_and_a_new_key(
+    services: Services, web: FlaskClient, tmp_path: Path
+) -> None:
+    first = prepare_demonstration(services, URL, with_examples=False)
+    (tmp_path / "demo.json").unlink()
+    second = prepare_demonstration(services, URL)
+    assert (second.password != first.password, second.apikey != first.apikey) == (True, True)
+    login = {"email": second.email, "password": second.password}
+    assert web.post("/api/clients/login", json=login).status_code == 200
+    headers = {"x-api-key": second.apikey, "x-api-secret": second.apisecret}
+    assert web.get("/api/balance", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -1,7 +1,4 @@
-"""What takes too long for each run: the table of failovers, and the restore to a point in time, of docs/CLUSTER.md.
-
-`.venv/bin/python -m pytest -s tests/faults/drills.py` prints the figures.
-"""
+"""The restore to a point in time of docs/CLUSTER.md, which no run tries; with `-s` it prints the figures."""
 
 from __future__ import annotations
 
@@ -14,17 +11,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.faults.failovers import Operated, fail_over, operating
+from tests.faults.failovers import Operated, operating
 from tests.support.real_service.backups import Backups
 
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.needs_patroni, pytest.mark.timeout(900)]
 
 _BEFORE, _AFTER = 10, 20
-
-
-def test_each_kind_of_failover_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    with operating(tmp_path) as operated:
-        print(*fail_over(operated, tmp_path, whole=True), sep="\n")
 
 
 def test_no_payment_is_doubled_by_a_restore_to_a_point_in_time(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.faults.failovers import fail_over, operating
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.needs_patroni, pytest.mark.timeout(600)]
 
 
-def test_no_failover_loses_or_doubles_a_payment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["by day", "whole"])
+def test_no_failover_loses_or_doubles_a_payment(tmp_path: Path, whole: bool) -> None:
     with operating(tmp_path) as operated:
-        fail_over(operated, tmp_path, whole=False)
+        print(*fail_over(operated, tmp_path, whole=whole), sep="\n")

@@ -84,6 +84,7 @@ def test_a_web_process_that_is_killed_takes_only_its_own_calls_along(
     assert installed.deployment.ask("check", "--full")["ok"]
 
 
+@pytest.mark.nightly
 def test_reloads_and_a_rolling_restart_refuse_no_caller(
     installed: Installed, postgres: PostgresServer, crowd: Crowd
 ) -> None:

@@ -321,6 +321,7 @@ def test_a_linter_finds_nothing_to_say(document: Path, tools: Path, tmp_path: Pa
     assert [(one["ruleId"], one["location"][0]["pointer"]) for one in found["problems"]] == []
 
 
+@pytest.mark.nightly
 def test_a_generated_client_reads_answers_and_writes_them_back_without_loss(
     service: Service, document: Path, tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ def ends_in_order(process: subprocess.Popen[str]) -> bool:
     return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
+@pytest.mark.nightly
 def test_each_command_of_the_image_works_in_a_read_only_tree(image: Path, settings: Path) -> None:
     services, port = composed(), free_port()
     before = {path: path.stat().st_mtime_ns for path in image.parent.rglob("*")}

@@ -115,6 +115,7 @@ def agree(street: Street, provider: str, records: list[dict[str, Any]]) -> None:
     assert named <= set(map(with_hyphens, theirs))
 
 
+@pytest.mark.nightly
 def test_callbacks_bring_every_outcome_once_however_often_and_in_whatever_order_they_come(street: Street) -> None:
     before = street.balance()
     records: dict[str, list[dict[str, Any]]] = {"mtn": [], "airtel": []}

@@ -1,4 +1,4 @@
-"""What a call does in this thread: our files that it passes, where it writes, its functions and its queries."""
+"""What a call does in this thread: our files that it passes, where it writes, and its queries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import NamedTuple
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -57,22 +57,13 @@ def _service_of(frame: FrameType | None) -> list[str]:
     return []
 
 
-def count_functions(call: Callable[[], object]) -> int:
-    """How many times a call enters a function of ours, in this thread."""
-    return _count_calls(call, lambda code: code.co_filename.startswith(_OURS))
-
-
 def count_queries(call: Callable[[], object]) -> int:
     """How many statements a call sends to the database, in this thread."""
-    return _count_calls(call, lambda code: code.co_name == "execute_sql")
-
-
-def _count_calls(call: Callable[[], object], is_counted: Callable[[CodeType], bool]) -> int:
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         nonlocal count
-        count += event == "call" and is_counted(frame.f_code)
+        count += event == "call" and frame.f_code.co_name == "execute_sql"
 
     before = sys.getprofile()
     sys.setprofile(note)
