@@ -95,7 +95,7 @@ def test_held_movements_are_listed_and_ended_and_a_till_gets_its_path_and_secret
     assert f"returned, with movement {given_back}" in run("movements", "list").output
     assert output_of("movements", "list", "--held") == {"items": []}
     told = output_of("movements", "show", first["movement_id"])
-    assert [each["way"] for each in told["movement"]["told"]] == ["notice", "assignment"]
+    assert [each["way"] for each in told["told"]] == ["notice", "assignment"]
     assert [each["transaction_id"] for each in told["history"]] == [assigned["transaction_id"]]
     sums = output_of("check")["movements"]
     assert [each["ledger"] for each in sums if each["account"] == "sandbox"] == [each["used"] for each in sums]

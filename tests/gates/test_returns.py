@@ -84,7 +84,7 @@ def test_what_is_to_be_given_back_stays_listed_until_its_outgoing_movement_is_na
     paired = give_back(world, first, second)
     assert (paired.state, paired.counterpart, states(world)) == ("returned", second, {})
     outgoing = world.services.movements.show(second, operator())
-    assert (outgoing.movement.counterpart, outgoing.history[-1].gives_back) == (first, first)
+    assert (outgoing.counterpart, outgoing.history[-1].gives_back) == (first, first)
     assert (outgoing.may_give_back, account_sums()) == ((), [])
     events = world.services.audit.list_of_operators(ListOperatorActions(action="movement.returned"), operator()).items
     assert {event.object_id for event in events} == {first, second}
@@ -186,7 +186,7 @@ def test_a_pair_stays_whole_when_the_same_money_is_told_again(world: World) -> N
 def test_an_import_that_alone_told_of_a_pair_stays(world: World) -> None:
     first, second = came(world), left(world)
     give_back(world, first, second)
-    statement = world.services.movements.show(second, operator()).movement.line
+    statement = world.services.movements.show(second, operator()).line
     assert statement is not None
     undo = UndoImport(statement.statement_id, BY, SECOND, "The wrong file")
     with pytest.raises(ServiceError, match=f"movement {second}"):

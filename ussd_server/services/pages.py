@@ -66,20 +66,25 @@ def page_of(
     tokens: Tokens,
     views: Callable[[list[Any]], Iterable[View]],
     replica: Replica | None = None,
+    beside: Iterable[tuple[ModelSelect[Any], Any]] = (),
 ) -> Page[View]:
     """The page of views of the newest rows, in the period of the request if it has one.
+
+    `beside` are rows of other tables, each with its table, that stand in the same list.
 
     The cost does not grow with the number of newer rows. A page that is read from a replica may lag by some seconds.
     Raises INVALID_REQUEST for a cursor of another list.
     """
-    kind = table._meta.table_name
-    if isinstance(request, ListPeriod):
-        rows = of_period(rows, table, request.from_at, request.to_at)
-    if request.cursor is not None:
-        position = tokens.read_cursor(kind, request.cursor)
-        assert is_id(position)
-        rows = rows.where(table.id < position)
-    newest = rows_that_may_lag(rows.order_by(table.id.desc()).limit(request.limit + 1), replica)
+    kind, newest = table._meta.table_name, list[Any]()
+    position = None if request.cursor is None else tokens.read_cursor(kind, request.cursor)
+    for some, its_table in ((rows, table), *beside):
+        if isinstance(request, ListPeriod):
+            some = of_period(some, its_table, request.from_at, request.to_at)
+        if position is not None:
+            assert is_id(position)
+            some = some.where(its_table.id < position)
+        newest += rows_that_may_lag(some.order_by(its_table.id.desc()).limit(request.limit + 1), replica)
+    newest.sort(key=lambda row: row.id, reverse=True)
     page = newest[: request.limit]
     next_cursor = tokens.cursor(kind, page[-1].id) if len(newest) > request.limit else None
     return Page(tuple(views(page)), next_cursor)

@@ -63,9 +63,9 @@ def list_(is_held: bool, provider: str | None, day: datetime | None, shows_all: 
 def show_(movement_id: str) -> None:
     """Show a movement: who told of it and when, and what it was used for."""
     told = services().movements.show(movement_id, operator_context())
-    lines = [_line(told.movement)]
-    lines += [f"{iso_milliseconds(each.at)}  told by {each.way}" for each in told.movement.told]
-    if (place := told.movement.line) is not None:
+    lines = [_line(told)]
+    lines += [f"{iso_milliseconds(each.at)}  told by {each.way}" for each in told.told]
+    if (place := told.line) is not None:
         lines.append(f"line {place.line} of {place.file_name}, statement {place.statement_id}")
     lines += [f"{iso_milliseconds(each.at)}  {_sentence_of_use(each, each.kind)}" for each in told.history]
     lines += [f"perhaps given back by movement {each}" for each in told.may_give_back]
@@ -177,14 +177,14 @@ def unmoved(transaction_id: str, reason: str, by: str, second: str) -> None:
 
 
 def _line(each: MovementView) -> str:
-    typed = f"code {each.code!r}" if each.code is not None else "no code"
+    name = f"code {each.code!r}" if each.code is not None else f"our {each.reference}" if each.reference else "no code"
     suggested = f"  perhaps {', '.join(each.suggestions)}" if each.suggestions else ""
     side = "from" if each.direction == "in" else "to"
     other = f", with movement {each.counterpart}" if each.counterpart else ""
     state = _sentence_of_use(each.use, each.state + other) if each.use else each.held_because
     return (
         f"{each.movement_id}  {iso_milliseconds(each.created_at)}  {each.provider} {', '.join(each.receipts)}  "
-        f"{written_amount(each.amount_cents)} {side} {each.phone_number or 'an unknown number'}, {typed}: "
+        f"{written_amount(each.amount_cents)} {side} {each.phone_number or 'an unknown number'}, {name}: "
         f"{state}{suggested}"
     )
 

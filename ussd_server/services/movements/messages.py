@@ -69,6 +69,7 @@ class MovementView:
     at: Annotated[datetime | None, "When it moved; null where nobody said so."]
     phone_number: Annotated[str | None, "The other side's number; null where it is not known."]
     name: Annotated[str | None, "The other side's name, where the provider said it."]
+    reference: Annotated[str | None, "Our own name for it at the provider; null where no payment of ours uses it."]
     code: Annotated[str | None, "What a payer typed; null for nothing."]
     receipts: Annotated[tuple[str, ...], "Its receipts, as they were written first."]
     told: Annotated[tuple[Telling, ...], "Who told of it, the first first."]
@@ -86,10 +87,9 @@ class MovementView:
 
 
 @dataclass(frozen=True, slots=True)
-class MovementHistory:
+class MovementHistory(MovementView):
     """A movement with all of its uses and releases, the oldest first, and those that may give it back."""
 
-    movement: MovementView
     history: tuple[MovementUseView, ...]
     may_give_back: tuple[str, ...]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -43,13 +44,14 @@ from ussd_server.services.movements.messages import (
     StatementPlace,
     Telling,
 )
-from ussd_server.services.pages import count_rows, find_by_id, page_of
+from ussd_server.services.movements.own_payments import own_payments, views_of_own
+from ussd_server.services.pages import count_rows, find_by_id, page_of, require_row
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row
-from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, TransactionStatus
+from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionStatus
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import bounds_of_day, kampala_day
+from ussd_server.values import bounds_of_day, is_id, kampala_day
 from ussd_server.wire import Page, view_of_row
 
 _MOST_COMPARED = 500
@@ -68,7 +70,10 @@ class MovementService:
         self._tokens = runtime.tokens
 
     def list(self, request: ListMovements, context: RequestContext) -> Page[MovementView]:
-        """A page of movements, newest first. INVALID_REQUEST for a cursor of another list."""
+        """A page of movements, newest first, with the payments of ours that are their own.
+
+        INVALID_REQUEST for a cursor of another list.
+        """
         context.require_operator()
         rows = Movement.select().where(counts())
         if request.is_held:
@@ -78,7 +83,8 @@ class MovementService:
         if request.day is not None:
             begin, end = bounds_of_day(request.day)
             rows = rows.where(Movement.at >= begin, Movement.at < end)
-        return page_of(rows, Movement, request, self._tokens, views_of_movements)
+        own = () if request.is_held else ((own_payments(request), Transaction),)
+        return page_of(rows, Movement, request, self._tokens, _views_of_both, beside=own)
 
     def list_alike(self, context: RequestContext) -> tuple[HeldLikeOwn, ...]:
         """The newest held movements whose code begins with the client's prefix, or is a slip from a code of theirs."""
@@ -105,11 +111,15 @@ class MovementService:
         return count_rows(Movement.select().where(is_unexplained()))
 
     def show(self, movement_id: str, context: RequestContext) -> MovementHistory:
-        """One movement, with its uses. NOT_FOUND."""
+        """One movement, by its id or that of the payment that uses it, with its uses. NOT_FOUND."""
         context.require_operator()
-        row = find_movement(movement_id)
+        row = _movement_or_own(movement_id)
+        (view,) = _views_of_both([row])
         uses = MovementUse.select().where(MovementUse.movement_id == row.id).order_by(MovementUse.number)
-        return MovementHistory(view_of_movement(row), tuple(map(_use_view, uses)), _may_give_back(row))
+        history = tuple(map(_use_view, uses)) or tuple(each for each in (view.use,) if each is not None)
+        may_give_back = _may_give_back(row) if isinstance(row, Movement) else ()
+        values = {field.name: getattr(view, field.name) for field in fields(view)}
+        return MovementHistory(**values, history=history, may_give_back=may_give_back)
 
     def of_payment(self, transaction_id: str, context: RequestContext) -> MovementView | None:
         """The movement that a payment uses; None where the payment is its own."""
@@ -122,6 +132,15 @@ def find_movement(movement_id: str) -> Movement:
     """A movement. Raises NOT_FOUND."""
     movement: Movement = find_by_id(Movement.select(), Movement, movement_id, "Movement")
     return movement
+
+
+def _movement_or_own(row_id: str) -> Movement | Transaction:
+    """A movement by its id or that of the payment that uses it, else a payment that is its own. Raises NOT_FOUND."""
+    if not is_id(row_id):
+        raise ServiceError(Code.NOT_FOUND, "Movement not found")
+    movement: Movement | None = Movement.get_or_none((Movement.id == row_id) | (Movement.transaction_id == row_id))
+    own: Transaction | None = own_payments(ListMovements()).where(Transaction.id == row_id).first()
+    return movement or require_row(own, "Movement")
 
 
 def held_movement(movement_id: str, *, may_have_payment: bool = False, decided: Transaction | None = None) -> Movement:
@@ -213,6 +232,13 @@ def view_of_movement(row: Movement) -> MovementView:
     return view
 
 
+def _views_of_both(rows: Sequence[Movement | Transaction]) -> list[MovementView]:
+    own = views_of_own([row for row in rows if isinstance(row, Transaction)])
+    others = views_of_movements(row for row in rows if isinstance(row, Movement))
+    views = {view.movement_id: view for view in (*own, *others)}
+    return [views[row.id] for row in rows]
+
+
 def views_of_movements(rows: Iterable[Movement]) -> Sequence[MovementView]:
     """Movements as operators see them: a few queries for all, and one for the suggestions of each held one."""
     movements = list(rows)
@@ -226,11 +252,16 @@ def views_of_movements(rows: Iterable[Movement]) -> Sequence[MovementView]:
         use.movement_id: use
         for use in MovementUse.select().where(MovementUse.movement_id.in_(used)).order_by(MovementUse.number)
     }
+    ours = Transaction.select(Transaction.id, Transaction.provider_reference).where(
+        Transaction.id.in_([row.transaction_id for row in movements]), Transaction.origin != Origin.PAYER
+    )
+    names = {row.id: row.provider_reference for row in ours}
     return [
         view_of_row(
             MovementView,
             row,
             movement_id=row.id,
+            reference=names.get(row.transaction_id),
             provider=row.account,
             receipts=tuple(receipts[row.id]),
             told=tuple(Telling(WayIn(each["way"]), datetime.fromisoformat(each["at"])) for each in row.told),

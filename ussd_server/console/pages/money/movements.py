@@ -108,7 +108,7 @@ def _page(movement_id: str, context: RequestContext, error: ServiceError | None 
     is_proposed = proposal_about(movement_id, context) is not None
     return render_template(
         "console/movements/movement.html",
-        movement=told.movement,
+        movement=told,
         history=told.history,
         may_give_back=told.may_give_back,
         error=error,
