@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from io import BytesIO
@@ -22,8 +23,11 @@ CALLS: Calls = {
     "Column": ({1}, {"missing"}),
     "DataTable": ({0}, {"empty_title", "empty_text"}),
     "FailureKind": ({0}, set()),
+    "_effect": ({1, 2}, set()),
+    "_effect_on_held": ({1}, set()),
     "MailText": ({0, 1, 2}, set()),
     "NavigationItem": ({0}, set()),
+    "SearchHit": ({3, 4}, set()),
     "TableFilter": ({1}, set()),
     "done": ({0}, set()),
     "flash": ({0}, set()),
@@ -45,17 +49,66 @@ CONSTANTS = {
     "console/timeline.py": {"_SOURCES", "_TITLES"},
     "senders/messages.py": {"SMS_FAILURES"},
     "services/mail/messages.py": {"TROUBLES"},
-    "services/search/hits.py": {"_DELIVERIES", "_ENDINGS"},
+    "services/gates/given_back.py": {"RELEASED"},
+    "services/gates/held.py": {"BOTH_AMOUNTS", "ONLY_IN_STATEMENT", "_outcome_of", "_why_held"},
+    "services/incoming/booking.py": {"misfit_of"},
+    "services/clients/keys/explanations.py": {"left", "sentence", "used_up"},
+    "services/operators/actions.py": {
+        "after",
+        "state",
+        "then",
+        "_why_reviewed",
+        "_written_line",
+        "verb",
+        "with_receipt",
+    },
+    "services/search/hits.py": {"_DELIVERIES", "_ENDINGS", "sentence", "state", "title", "verb", "version"},
     "services/processing/outcomes.py": {
+        "REVIEW_AMOUNT",
         "REVIEW_ANOTHER",
+        "REVIEW_BESIDE",
         "REVIEW_CONTRADICTION",
         "REVIEW_LATE",
         "REVIEW_RETRACTED",
+        "REVIEW_ELSEWHERE",
         "REVIEW_SILENT",
+        "REVIEW_TWICE",
     },
     "services/webhooks/messages.py": {"EVENT_TYPES"},
 }
-IN_THE_CONSOLE: Calls = {"ServiceError": ({1}, set()), "fault_of": ({1}, set())}
+IN_THE_CONSOLE: Calls = {"fault_of": ({1}, set())}
+# The sentences of refusals, which the console shows too; the field before a sentence is no part of it.
+REFUSALS: Calls = {
+    "AddressRefusedError": ({0}, set()),
+    "ServiceError": ({1}, set()),
+    "SpreadsheetError": ({0}, set()),
+    "ValueError": ({0}, set()),
+    "_refusal": ({0, 1}, set()),
+    "bad_line": ({1}, set()),
+    "line_refusal": ({0}, set()),
+    "refusal": ({0}, set()),
+    "_refuse": ({0}, set()),
+}
+# Only these are reached from the console, beside all of services.
+WITH_REFUSALS = ("app.py", "console", "context.py", "outbound", "services", "spreadsheets")
+_FIELD = re.compile(
+    r"(?:%\(bad_body\)s: |Invalid request body: )?(?:[a-z_]+: |%\(\w*(?:place|part|field)\w*\)s(?:: )?)*"
+)
+# Constants and functions of problems, which have their field before them.
+PROBLEMS = {
+    "services/payouts/rows.py": {
+        "AMOUNT_PROBLEM",
+        "METADATA_PROBLEM",
+        "PHONE_NUMBER_PROBLEM",
+        "_CELL_WITHOUT_HEADING",
+        "_amount",
+        "_number",
+        "_problem_of",
+        "named",
+    },
+}
+# What is kept as a sentence of ours in one of these is translated where it is shown.
+SENTENCES = {"held_because", "state_after", "state_now"}
 Text = tuple[str | tuple[str, str], str]
 """A text, or the one of a single thing and the one of many; and the file that it stands in."""
 
@@ -64,10 +117,12 @@ def texts() -> Iterator[Text]:
     """Every text of the source."""
     for path in sorted(SOURCE.rglob("*.py")):
         name, source = str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")
-        calls = CALLS | (IN_THE_CONSOLE if "console" in path.relative_to(SOURCE).parts else {})
-        constants = CONSTANTS.get(name, set())
-        if constants or any(f"{call}(" in source for call in calls):
-            for text in _of_python(ast.parse(source), calls, constants):
+        folder = path.relative_to(SOURCE).parts[0]
+        calls = CALLS | (IN_THE_CONSOLE if folder == "console" else {})
+        calls |= REFUSALS if folder in WITH_REFUSALS else {}
+        constants, problems = CONSTANTS.get(name, set()), PROBLEMS.get(name, set())
+        if any(word in source for word in {*calls, *SENTENCES, *constants, *problems, ".problems"}):
+            for text in _of_python(ast.parse(source), calls, constants, problems):
                 yield text, f"ussd_server/{name}"
     options = {"newstyle_gettext": "true", "silent": "false"}
     for path in sorted((SOURCE / "console" / "templates").rglob("*.html")):
@@ -78,27 +133,65 @@ def texts() -> Iterator[Text]:
     yield from ((word, "ussd_server/console/formats.py") for word in sorted(STATUS_WORDS))
 
 
-def _of_python(tree: ast.Module, calls: Calls, constants: set[str]) -> Iterator[str | tuple[str, str]]:
-    for statement in tree.body:
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-        if isinstance(target, ast.Name) and target.id in constants:
-            yield from _strings(statement.value)
+def _of_python(
+    tree: ast.Module, calls: Calls, constants: set[str], problems: set[str]
+) -> Iterator[str | tuple[str, str]]:
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-            continue
-        if node.func.id == "ngettext":
-            one, many = map(ast.literal_eval, node.args[:2])
-            yield one, many
-        positions, names = calls.get(node.func.id, (set(), set()))
-        given = [argument for position, argument in enumerate(node.args) if position in positions]
-        for argument in given + [keyword.value for keyword in node.keywords if keyword.arg in names]:
-            yield from _strings(argument)
+        match node:
+            case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
+                yield from _strings(node.value) if name in constants else ()
+                yield from _problems(node.value) if name in problems else ()
+            case ast.Assign(targets=[ast.Attribute(attr=name)]) | ast.keyword(arg=name) if name in SENTENCES:
+                yield from _strings(node.value)
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="problems"), attr="append"), args=[problem]) if (
+                "ServiceError" in calls
+            ):
+                yield from _problems(problem)
+            case ast.FunctionDef(name=name) if name in constants | problems:
+                read = _problems if name in problems else _strings
+                for each in ast.walk(node):
+                    yield from read(each.value) if isinstance(each, ast.Return) else ()
+            case ast.Call(func=ast.Name("ngettext"), args=[one, many, *_]):
+                yield ast.literal_eval(one), ast.literal_eval(many)
+            case ast.Call(func=ast.Name(name)) if name in calls:
+                positions, names = calls[name]
+                given = [argument for position, argument in enumerate(node.args) if position in positions]
+                for argument in given + [keyword.value for keyword in node.keywords if keyword.arg in names]:
+                    yield from _refused(argument, tree) if name in REFUSALS else _strings(argument)
 
 
-def _strings(node: ast.AST) -> Iterator[str]:
-    """The texts of a constant, of both ends of a condition, and of the values of a dictionary, a tuple or a list."""
+def _refused(node: ast.AST, tree: ast.Module) -> Iterator[str]:
+    """The texts of a refusal, also where it is what the module calls or computes under a name."""
+    match node:
+        case ast.Name(id=named) | ast.Call(func=ast.Name(id=named)):
+            for each in ast.walk(tree):
+                match each:
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == named:
+                        yield from _problems(value)
+                    case ast.FunctionDef(name=name) if name == named:
+                        yield from (text for part in ast.walk(each) for text in _returned(part))
+        case _:
+            yield from _problems(node)
+
+
+def _returned(node: ast.AST) -> Iterator[str]:
+    yield from _problems(node.value) if isinstance(node, ast.Return) else ()
+
+
+def _problems(node: ast.AST | None) -> Iterator[str]:
+    """The texts of a refusal or a problem, without the field before each."""
+    for text in _strings(node):
+        sentence = _FIELD.sub("", text, count=1)
+        if " " in sentence or sentence.endswith("."):
+            yield sentence
+
+
+def _strings(node: ast.AST | None) -> Iterator[str]:
+    """The texts of a constant, of one with values, of both ends of a condition, and of the values of a collection."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 1:
-        yield node.value
+        yield node.value.replace("{}", "%(value)s")
+    if isinstance(node, ast.JoinedStr) and re.search("[a-z]{2}", re.sub(r"%\(\w+\)s", "", text := _with_names(node))):
+        yield text
     inner: Iterable[ast.AST] = ()
     if isinstance(node, ast.IfExp):
         inner = (node.body, node.orelse)
@@ -109,6 +202,20 @@ def _strings(node: ast.AST) -> Iterator[str]:
         inner = node.elts
     for each in inner:
         yield from _strings(each)
+
+
+def _with_names(node: ast.JoinedStr) -> str:
+    """A text with values as the catalog has it, each as `%(name)s`."""
+    names: list[str] = []
+    parts: list[str] = []
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            name = (re.findall(r"[A-Za-z]\w*", ast.unparse(part.value)) or ["value"])[-1].lower()
+            names.append(f"{name}{len(names)}" if name in names else name)
+            parts.append(f"%({names[-1]})s")
+        elif isinstance(part, ast.Constant):
+            parts.append(str(part.value).replace("%", "%%").replace("{}", "%(value)s"))
+    return "".join(parts)
 
 
 def template() -> Catalog:

@@ -16,7 +16,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from ussd_server.console.actions import action_in_words
-from ussd_server.languages import gettext, marked
+from ussd_server.languages import gettext, marked, retold
 from ussd_server.providers.registry import short_name
 from ussd_server.services.reports.messages import MovedInSpan
 from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
@@ -37,18 +37,7 @@ _OUTCOMES = marked(
         "09": "fails, then pays after all",
     }
 )
-_FIELDS = marked(
-    {
-        "phone_number": "Phone number",
-        "amount": "Amount",
-        "reference": "Reference",
-        "description": "Description",
-        "name": "Name",
-        "currency": "Currency",
-    }
-)
-_EQUAL_PAYMENT = re.compile(r"equal payment in payout (?P<reference>.*) of (?P<day>[-\d]{10})")
-_ISO_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
+_ISO_MOMENT = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?(?![\w-])")
 _LONG_WORD = re.compile(r"\S{20,}")
 _SIGN = re.compile(r"([@._/]+)(?=[^\W\d])")
 _TONES = {
@@ -71,12 +60,12 @@ _TONES = {
 }  # fmt: skip
 STATUS_WORDS = frozenset(word.replace("_", " ") for words in _TONES.values() for word in words) | {
     "address refused", "admin", "answered", "api key", "broken", "channel", "client", "closed", "collection",
-    "confirmed", "correction", "credit", "debit", "deposit", "developer", "difference", "disbursement", "ended",
-    "ended by client", "ended by user",
-    "event", "importing", "in", "invalidated", "key", "lost", "menu", "name not found", "no answer",
-    "no connection", "operator", "over limit", "owner", "payment", "payout", "person", "refund", "removed", "request",
-    "returned", "session", "settlement", "similar", "stored", "timed out", "timeout", "too large", "transaction",
-    "transfer", "unknown", "viewer", "webhook",
+    "confirmed", "correction", "credit", "debit", "deposit", "developer", "difference", "differences",
+    "disbursement", "ended", "ended by client", "ended by user", "event", "hour", "importing", "in", "invalidated",
+    "key", "lost", "menu", "message", "minute", "movement", "name not found", "no", "no answer", "no connection",
+    "notice", "operator", "over limit", "owner", "payment", "payout", "person", "refund", "removed", "request",
+    "returned", "session", "settlement", "similar", "statement", "stored", "the provider", "the sandbox",
+    "timed out", "timeout", "too large", "transaction", "transfer", "unknown", "viewer", "webhook", "yes",
 }  # fmt: skip
 """The words of lists that are translated: states, types, kinds and roles."""
 
@@ -105,7 +94,9 @@ def local_time(value: datetime) -> str:
 
 def with_local_times(text: str) -> str:
     """A text of the API with its moments as pages write them, in Kampala's time."""
-    return _ISO_MOMENT.sub(lambda each: _written(datetime.fromisoformat(each[0])), text)
+    return _ISO_MOMENT.sub(
+        lambda each: _written(datetime.fromisoformat(each[0])) if each[1] else written_day(each[0]), text
+    )
 
 
 def _written(at: datetime) -> str:
@@ -118,19 +109,30 @@ def written_day(value: date | str) -> str:
     return named.strftime("%d %b %Y")
 
 
-def problem(text: str) -> str:
-    """What is wrong with a row of a payout, or to look at, in the words of the page."""
-    if equal := _EQUAL_PAYMENT.fullmatch(text):
-        day = written_day(equal["day"])
-        return gettext("equal payment in payout %(reference)s of %(day)s", reference=equal["reference"], day=day)
-    field, _, rest = text.partition(": ")
-    return f"{gettext(_FIELDS[field])}: {gettext(rest)}" if field in _FIELDS else gettext(text)
-
-
 def translated(text: str) -> str:
-    """A text in the language of the page. A list's word may begin with a capital that the catalog does not have."""
-    translation, word = gettext(text), text.lower()
-    return gettext(word).capitalize() if translation == text and gettext(word) != word else translation
+    """A text of ours in the language of the page, its moments in Kampala's time.
+
+    A list's word may begin with a capital that the catalog does not have.
+    """
+    text = with_local_times(text)
+    if (translation := retold(text)) != text:
+        return translation
+    if (translation := gettext(word := text.lower())) != word:
+        return translation.capitalize()
+    return text if retold(rest := text.rpartition(": ")[2]) == rest else problem(text)
+
+
+def problem(text: str) -> str:
+    """What is wrong with a field, which is called as forms call it; another text as `translated` has it."""
+    field, colon, rest = text.removeprefix("Invalid request body: ").partition(": ")
+    if colon and re.fullmatch("[a-z_]+", field):
+        return f"{field_name(field)}: {retold(rest)}"
+    return retold(text)
+
+
+def field_name(field: str) -> str:
+    """What a form calls a field of the API."""
+    return gettext(field.replace("_", " ").capitalize())
 
 
 def status(word: str) -> Markup:
@@ -248,7 +250,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "provider_name": provider_name,
     "network_name": network_name,
     "language_name": language_name,
-    "problem": problem,
+    "problem": _as_shown(problem),
+    "field_name": _as_shown(field_name),
     "readable_json": readable_json,
     "readable_body": readable_body,
 }

@@ -122,7 +122,7 @@ def test_a_draft_is_walked_without_money_and_its_errors_are_named(
     services.menus.save_draft(SaveDraft("shop", {"start": "x"}), shop.call)
     refused = phone.visitor.post("/phone", target="draft:shop", do="call")
     assert refused.status_code == 400
-    assert "document:" in refused.text
+    assert "Document:" in refused.text
 
 
 def test_foreign_menus_and_forged_calls_count_as_not_given(

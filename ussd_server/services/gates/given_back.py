@@ -36,7 +36,7 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.transactions.refunds import left_of
 
-RELEASED = "Operators released it: "
+RELEASED = "Operators released it: {}"
 """Begins the reason why a released movement is held."""
 
 IS_GIVEN_BACK = "(paid.released_at IS NOT NULL)"

@@ -40,7 +40,7 @@ def _why_held(
     """Why a movement is not booked; sets what it waits for and what it may be. None: its code takes it."""
     if movement.other_amount_cents is not None:
         return BOTH_AMOUNTS
-    if (movement.held_because or "").startswith(RELEASED):
+    if (movement.held_because or "").startswith(RELEASED.format("")):
         return str(movement.held_because)
     if named is not None and named.status in UNFINISHED:
         movement.waits_for = named.id

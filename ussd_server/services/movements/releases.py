@@ -80,7 +80,7 @@ class ReleaseService:
             for movement in movements:
                 use(movement, UseKind.RELEASE, now, movement.transaction_id, decided_by, reason)
                 sign_last_use(self._vault, movement.id)
-                movement.held_because = f"{RELEASED}{reason}"
+                movement.held_because = RELEASED.format(reason)
                 movement.save()
                 booking.write_movement_event("movement.released", movement, context, reason, client_id, decided_by)
             if row is not None:
@@ -111,7 +111,7 @@ class ReleaseService:
             sign_last_use(self._vault, movement.id)
             _take_back(row, now, f"It never moved: {reason}")
             # Whatever tells of its receipts from now on finds the movement.
-            hold(movement, f"{RELEASED}{reason}", now)
+            hold(movement, RELEASED.format(reason), now)
             for each in differences:
                 if each.ended_at is None and each.movement_id is None:
                     self._differences.end(EndDifference(each.id, reason, request.by), context)

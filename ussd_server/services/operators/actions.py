@@ -93,9 +93,10 @@ class TwoPersonActions:
         receipt = proposal.parameters.get("receipt")
         row = self._review.require_open(proposal.object_id, has_succeeded, context, receipt)
         after = row.status if has_succeeded is None else "succeeded" if has_succeeded else "failed"
-        with_receipt = f" with the receipt {receipt}" if receipt else " without a receipt" if has_succeeded else ""
+        if has_succeeded:
+            after = f"{after} with the receipt {receipt}" if receipt else f"{after} without a receipt"
         state = f"{row.status}, under review: {_why_reviewed(row)}"
-        return _effect(row, state, f"{after}{with_receipt}, review closed")
+        return _effect(row, state, f"{after}, review closed")
 
     def _effect_of_refund(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Refunding a collection (parameter `amount_cents`, None: what is left)."""
@@ -125,9 +126,8 @@ class TwoPersonActions:
     def _effect_of_undoing(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Taking the import of a statement back, with its differences."""
         statement = self._statements.show(proposal.object_id, context)
-        count = statement.difference_count
         return ProposedEffect(
-            state_now=f"imported, {count:,} {'difference' if count == 1 else 'differences'}",
+            state_now=f"imported; differences: {statement.difference_count:,}",
             state_after="removed, as if it had never been imported",
             statement_line=f"{statement.file_name}, {statement.provider}",
         )
@@ -193,12 +193,13 @@ class TwoPersonActions:
     def _effect_of_correction(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Booking a held movement as a correction (parameters `client_id`, `account`, `payment`)."""
         seen = self._corrections.preview(_correction_of(proposal, ""), context)
-        verb = "added to" if seen.effect is Effect.CREDIT else "taken from"
-        after = f"{verb} the account {seen.account} as a correction"
+        is_credit = seen.effect is Effect.CREDIT
+        after = f"added to the account {seen.account}" if is_credit else f"taken from the account {seen.account}"
+        after = f"{after} as a correction"
         if seen.payment_id is not None:
-            after += f" of transaction {seen.payment_id}"
+            after = f"{after} of transaction {seen.payment_id}"
         if seen.payment_after is not None:
-            after += f", which ends as {seen.payment_after}"
+            after = f"{after}, which ends as {seen.payment_after}"
         effect = _effect_on_held(seen.movement, after)
         client_id = proposal.parameters["client_id"]
         return replace(effect, client_id=client_id, client=seen.client)
@@ -208,8 +209,8 @@ class TwoPersonActions:
         user = movement.use and movement.use.transaction_id
         after = f"held; transaction {user} is reversed" if user else "held"
         if movement.counterpart is not None:
-            gives_back = movement.use and movement.use.gives_back
-            after += f"; movement {movement.counterpart} is " + ("to be given back again" if gives_back else "held too")
+            then = "to be given back again" if movement.use and movement.use.gives_back else "held too"
+            after = f"{after}; movement {movement.counterpart} is {then}"
         return replace(_effect_on_held(movement, after), state_now=f"used: {movement.state}")
 
     def _effect_of_unmoved(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -303,12 +304,11 @@ def _day_of(proposal: ProposalView, second: str | None) -> CloseDay:
 
 def _effect_on_held(movement: MovementView, after: str) -> ProposedEffect:
     """The effect on a movement: why it is listed, with what its payer typed, and what becomes of it."""
-    typed = f"Typed: {movement.code}" if movement.code else "Nothing was typed"
     state = movement.state if movement.use else f"held: {movement.held_because}"
     return ProposedEffect(
         phone_number=movement.phone_number,
         amount_cents=movement.amount_cents,
-        state_now=f"{state}. {typed}",
+        state_now=f"{state}. Typed: {movement.code}" if movement.code else f"{state}. Nothing was typed",
         state_after=after,
         receipt=_receipt_of(movement),
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from peewee import JOIN, SQL, Case, fn
 
+from ussd_server.languages import marked
 from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
@@ -213,7 +214,7 @@ def _is_wanted(model: Any, wanted: Any) -> Any:
 def _named(rows: Any) -> _Equal:
     """The newest payment of each number and amount, from rows in the order of their moments."""
     return {
-        (number, cents): f"equal payment in payout {reference} of {kampala_day(moment)}"
+        (number, cents): marked(f"equal payment in payout {reference} of {kampala_day(moment)}")
         for number, cents, reference, moment in rows.tuples()
     }
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ussd_server.languages import gettext, ngettext
+from ussd_server.languages import gettext, ngettext, retold
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.movements import Movement
@@ -105,7 +105,7 @@ def movement_hit(row: Movement) -> SearchHit:
         number=row.phone_number or gettext("an unknown number"),
         status=gettext(row.state),
     )
-    sentence = gettext("Receipt %(receipt)s: %(why)s.", receipt=row.receipt or "-", why=row.held_because or "")
+    sentence = gettext("Receipt %(receipt)s: %(why)s.", receipt=row.receipt or "-", why=retold(row.held_because or ""))
     return SearchHit("movement", row.id, None, title, sentence, row.created_at)
 
 

@@ -219,7 +219,7 @@ def _failure(view: TransactionView) -> str:
 
 
 def _provider(view: TransactionView) -> str:
-    return short_name(view.provider or "")
+    return gettext(short_name(view.provider or ""))
 
 
 def _account(view: TransactionView) -> str:

@@ -27,7 +27,7 @@ _COLUMNS = (
     Column("name", "Name", missing="unnamed", link=lambda key: url_for("console.show_api_key", api_key_id=key.id)),
     Column("apikey", "API key", "code"),
     Column("state", "State", "status"),
-    Column("scopes", "Scopes", value=lambda key: key.scopes or "everything"),
+    Column("scopes", "Scopes", value=lambda key: key.scopes or "everything", kind="sentence"),
     Column("daily_limit", "Daily limit", "money", missing="none", where="files"),
     Column("last_used_at", "Last use", "moment", missing="never used"),
     Column("last_used_address", "From", "code", where="files"),

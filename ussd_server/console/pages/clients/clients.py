@@ -37,7 +37,7 @@ _CLIENTS = (
 _KEYS = (
     Column("apikey", "API key", "code", link=lambda key: link_to("key", key.id)),
     Column("state", "State", "status"),
-    Column("scopes", "Scopes", value=lambda key: key.scopes or "everything"),
+    Column("scopes", "Scopes", value=lambda key: key.scopes or "everything", kind="sentence"),
     Column("last_used_at", "Last use", "moment", missing="never used"),
 )
 _PEOPLE = (
@@ -50,7 +50,7 @@ _CHANNELS = (
     Column("name", "Name", link=lambda channel: url_for("console.show_channel", channel_id=channel.channel_id)),
     Column("adapter", "Gateway", "code"),
     Column("state", "State", "status", value=lambda channel: "active" if channel.is_active else "closed"),
-    Column("codes", "Codes", value=lambda channel: ", ".join(channel.codes) or "all"),
+    Column("codes", "Codes", value=lambda channel: ", ".join(channel.codes) or "all", kind="sentence"),
     Column("created_at", "Created", "moment"),
     Column("client_id", "Client's id", "id", where="files"),
     Column("channel_id", "Id", "id"),

@@ -32,7 +32,7 @@ _COLUMNS = (
     Column("updated_at", "Changed", "moment", where="files"),
     Column("user_id", "Id", "id"),
 )
-_CONFIRMED = Column("confirmed", "Confirmed", value=lambda person: "no" if person.needs_confirmation else "yes")
+_CONFIRMED = Column("confirmed", "Confirmed", "word", value=lambda person: "no" if person.needs_confirmation else "yes")
 
 
 @console.page("GET", "/people", needs="team:read")
@@ -40,7 +40,9 @@ def list_people(context: RequestContext) -> Response:
     page = pages(services().people.list, ListPage(cursor=request.args.get("cursor")), context)
     factors = services().second_factors
     holders = factors.holders(context)
-    factor = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")
+    factor = Column(
+        "second_factor", "Second factor", "word", value=lambda person: "yes" if person.user_id in holders else "no"
+    )
     return show_table(
         "console/people/list.html",
         DataTable("People, newest first", (*_COLUMNS[:3], factor, _CONFIRMED, *_COLUMNS[3:]), page),

@@ -26,7 +26,7 @@ def state_of(webhook: messages.WebhookView) -> str:
 _COLUMNS = (
     Column("url", "Address", link=lambda webhook: url_for("console.show_webhook", webhook_id=webhook.id)),
     Column("state", "State", "status", value=state_of),
-    Column("types", "Events", value=lambda webhook: ", ".join(webhook.types or ()) or "all"),
+    Column("types", "Events", value=lambda webhook: ", ".join(webhook.types or ()) or "all", kind="sentence"),
     Column("failing_since", "Failing since", "moment", missing="not failing"),
     Column("disabled_reason", "Why it is disabled", where="files"),
     Column("created_at", "Created", "moment"),

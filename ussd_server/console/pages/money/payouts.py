@@ -233,12 +233,7 @@ def _shown_again(
     payout_id: str, context: RequestContext, client: ClientView | None = None
 ) -> AbstractContextManager[None]:
     """Show the page of the payout with the reason why it stays as it is."""
-
-    def show(error: ServiceError) -> Response:
-        named = ServiceError(error.code, formats.with_local_times(error.message))
-        return _page(payout_id, context, client, named)
-
-    return shown_again(show, *_REFUSALS)
+    return shown_again(lambda error: _page(payout_id, context, client, error), *_REFUSALS)
 
 
 def _page(
@@ -348,7 +343,7 @@ def _result(item: messages.PayoutItemView) -> str | None:
             return message
         at = formats.local_time(item.retry_at)
         return gettext("%(message)s. Its provider may still report it as paid until %(at)s.", message=message, at=at)
-    return " ".join(map(formats.problem, item.problems)) or (formats.problem(item.warning) if item.warning else None)
+    return " ".join(map(formats.problem, item.problems)) or (item.warning and formats.translated(item.warning)) or None
 
 
 def _corrections_page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:

@@ -12,7 +12,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext
+from ussd_server.languages import gettext, retold
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.values import is_id, written_amount
 from ussd_server.wire import ListPage
@@ -89,7 +89,7 @@ def _action_filter(context: RequestContext) -> TableFilter:
 def _details(event: AuditEventView) -> str:
     """The reason, behind the amount and the number of a payment."""
     amount = None if event.amount_cents is None else written_amount(event.amount_cents)
-    return ", ".join(filter(None, (amount, event.phone_number, event.reason)))
+    return ", ".join(filter(None, (amount, event.phone_number, retold(event.reason or ""))))
 
 
 def _readable(name: str | None) -> str | None:

@@ -69,7 +69,8 @@ class KeyExplanationService:
             )
             sentence = f"The key has used its limit of {used_up}. A call gets 429 until {iso_milliseconds(until)}."
             return KeyExplanation(KeyAnswer.OVER_LIMIT, sentence, until=until, client=client.name)
-        left = " and ".join(f"{each.remaining} calls this {each.name}" for each in decision.windows)
+        remaining = {each.name: each.remaining for each in decision.windows}
+        left = f"{remaining['minute']} calls this minute and {remaining['hour']} calls this hour"
         if decision.fallback:
             left = "an unknown number of calls, because Redis is away"
         scopes = row.scopes or "everything"
