@@ -61,7 +61,22 @@ _TERMS = "coalesce((SELECT {0} FROM fees WHERE client_id = value ->> 'client_id'
 _OTHER_TERMS = f"""SELECT 1 FROM json_each(?, '$.fees')
     WHERE value ->> 'fixed_cents' <> {_TERMS.format("fixed_cents")}
         OR value ->> 'share_basis_points' <> {_TERMS.format("share_basis_points")}"""
-_RECORDED = {"transactions": "transactions", "changes": "transaction_events", "events": "events"}
+_RECORDED = {
+    "transactions": "transactions",
+    "changes": "transaction_events",
+    "events": "events",
+    "attempts": "payout_attempts",
+}
+_OF_PAYOUT = "(SELECT value ->> 'payout_id' FROM json_each(:document, '$.attempts') LIMIT 1)"
+_ATTEMPTED = (
+    f"""UPDATE payout_items SET waits = 0, transaction_id = (
+        SELECT made.transaction_id FROM payout_attempts AS made WHERE made.payout_id = payout_items.payout_id
+            AND made.line = payout_items.line AND made.number = payout_items.attempt)
+    WHERE payout_id = {_OF_PAYOUT}
+        AND line IN (SELECT value ->> 'line' FROM json_each(:document, '$.attempts'))""",
+    f"""UPDATE payouts SET held_cents = held_cents
+        - (SELECT sum(value ->> 'cents') FROM json_each(:document, '$.attempts')) WHERE id = {_OF_PAYOUT}""",
+)
 _SETTLE = """UPDATE transactions SET status = 'succeeded', completed_at = created_at, due_at = NULL
     WHERE id IN (SELECT value FROM json_each(?, '$.settled'))"""
 
@@ -304,10 +319,13 @@ class Sqlite(Dialect):
                 raise IntegrityError("another_fee_was_agreed")
             for part, table in _RECORDED.items():
                 names = columns[part]
-                self.pool.execute_sql(
+                inserted = self.pool.execute_sql(
                     f"INSERT INTO {table} ({', '.join(names)}) SELECT {_members(names)} FROM json_each(?, '$.{part}')",
                     (document,),
                 )
+            # The last part are attempts, which few batches have.
+            for statement in _ATTEMPTED if inserted.rowcount else ():
+                self.pool.execute_sql(statement, {"document": document})
             self.post(document)
             self.pool.execute_sql(_SETTLE, (document,))
 

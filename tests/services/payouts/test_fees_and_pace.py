@@ -12,6 +12,7 @@ from tests.faults.workers import services_of
 from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.support.money import a_client, agree_fee, deposit, request, work
 from tests.support.stand_ins import airtel_settings, mtn_settings
+from ussd_server.models.payouts import PayoutAttempt
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
@@ -90,25 +91,64 @@ def unsent(payout: PayoutView) -> int:
     return int(rows.where(Transaction.due_at != QUEUED_UNTIL).count())
 
 
-def test_payouts_are_released_in_turns_until_half_of_what_the_provider_takes_in_a_second_is_unsent(
+def set_pace(desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch, per_second: float) -> None:
+    sandbox = desk.services.runtime.providers.get("sandbox")
+    monkeypatch.setattr(sandbox, "schedule", replace(sandbox.schedule, per_second=per_second))
+
+
+def send(desk: PayoutDesk, count: int) -> None:
+    """What the worker does for some transactions."""
+    for claimed in desk.services.processing.claim(count):
+        desk.services.processing.advance(claimed)
+
+
+def test_payouts_share_half_of_what_the_provider_takes_in_a_second(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox = desk.services.runtime.providers.get("sandbox")
-    monkeypatch.setattr(sandbox, "schedule", replace(sandbox.schedule, per_second=32.0))
+    set_pace(desk, monkeypatch, 32.0)
     payouts = [desk.draft_of(12, f"P{place}", "+256770000004") for place in range(5)]
     for each in payouts:
         desk.approve(each)
     for _ in range(2):
         desk.tick()
-        assert [unsent(each) for each in payouts] == [4, 4, 4, 4, 0]
+        assert [unsent(each) for each in payouts] == [3] * 5
         desk.clock.advance(2)
-    for claimed in desk.services.processing.claim(4):
-        desk.services.processing.advance(claimed)
-    assert sum(map(unsent, payouts)) == 12
+    send(desk, 4)
+    assert sum(map(unsent, payouts)) == 11
     # Those that were sent are due again, to be queried.
     desk.clock.advance(1)
     desk.tick()
-    assert sum(map(unsent, payouts)) == 16
+    assert [unsent(each) for each in payouts] == [3] * 5
+
+
+def test_a_payout_alone_has_the_whole_share_and_leaves_half_of_it_to_the_next_one(
+    desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_pace(desk, monkeypatch, 16.0)
+    payouts = [desk.draft_of(20, f"P{place}", "+256770000004") for place in range(2)]
+    desk.approve(payouts[0])
+    desk.tick()
+    assert unsent(payouts[0]) == 8
+    desk.approve(payouts[1])
+    send(desk, 4)
+    desk.clock.advance(1)
+    desk.tick()
+    assert [unsent(each) for each in payouts] == [4, 4]
+
+
+def test_no_payout_waits_for_others_when_they_are_more_than_the_share(
+    desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_pace(desk, monkeypatch, 4.0)
+    payouts = [desk.draft_of(9, f"P{place}", "+256770000004") for place in range(5)]
+    for each in payouts:
+        desk.approve(each)
+    for _ in range(12):
+        desk.tick()
+        send(desk, 1)
+        desk.clock.advance(0.25)
+    made = [PayoutAttempt.select().where(PayoutAttempt.payout_id == each.payout_id).count() for each in payouts]
+    assert max(made) - min(made) <= 1
 
 
 def test_each_provider_is_released_its_own_rows_at_its_own_pace(

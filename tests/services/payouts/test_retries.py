@@ -237,7 +237,7 @@ def test_a_row_of_which_an_earlier_attempt_is_in_review_has_no_retry(
 
 
 def test_what_was_cancelled_unsent_is_retried_under_its_old_names(desk: PayoutDesk) -> None:
-    payout = desk.draft_of(60)
+    payout = desk.draft_of(120)
     desk.approve(payout)
     desk.tick()
     work(desk.services, desk.clock)
@@ -245,13 +245,13 @@ def test_what_was_cancelled_unsent_is_retried_under_its_old_names(desk: PayoutDe
     desk.work(_DEFINITE)
     states = desk.states(payout)
     sent = states.count("succeeded")
-    assert (desk.see(payout).status, 0 < sent < 60, states.count("cancelled")) == ("cancelled", True, 60 - sent)
-    assert retry(desk, payout).round.item_count == 60 - sent
+    assert (desk.see(payout).status, 0 < sent < 120, states.count("cancelled")) == ("cancelled", True, 120 - sent)
+    assert retry(desk, payout).round.item_count == 120 - sent
     approve(desk, payout)
     desk.work(3)
-    assert (desk.see(payout).status, desk.main()) == ("completed", (_FULL - 600_000, 0))
+    assert (desk.see(payout).status, desk.main()) == ("completed", (_FULL - 1_200_000, 0))
     made = Transaction.select(Transaction.reference).where(Transaction.payout_id == payout.payout_id)
-    assert sorted(each.reference for each in made) == sorted(f"P1/r{place}" for place in range(60))
+    assert sorted(each.reference for each in made) == sorted(f"P1/r{place}" for place in range(120))
     assert holds(desk)
 
 
@@ -295,7 +295,7 @@ def test_an_attempt_that_was_never_sent_leaves_its_name_to_the_next(
 
 
 def test_of_rows_whose_attempts_have_one_name_one_is_paid_and_no_hold_is_left(desk: PayoutDesk) -> None:
-    rows = [row("a", DECLINED, 1000), *(row(f"r{place}", PAID, 100) for place in range(59)), row("a/2", PAID, 2000)]
+    rows = [row("a", DECLINED, 1000), *(row(f"r{place}", PAID, 100) for place in range(119)), row("a/2", PAID, 2000)]
     payout = desk.draft(*rows)
     desk.approve(payout)
     desk.tick()

@@ -264,14 +264,6 @@ def releases_of(transaction_ids: Collection[str], now: datetime) -> list[Posting
     return [postings_of(hold.client_id, hold.transaction_id, end_holds([_leg_of(hold)], "void"), now) for hold in holds]
 
 
-def joined(parts: Sequence[Postings]) -> Postings:
-    """All legs and sums, and each account once."""
-    accounts = {(row["client_id"], row["name"]): row for part in parts for row in part.accounts}
-    legs: Rows = [leg for part in parts for leg in part.legs]
-    spending: Rows = [paid for part in parts for paid in part.spending]
-    return Postings(accounts=list(accounts.values()), legs=legs, spending=spending)
-
-
 def fee_cents(agreed: FeeTerms, amount_cents: int) -> int:
     """The fee of an amount: the fixed part plus the share.
 

@@ -17,14 +17,16 @@ from operator import not_
 from typing import Any, NamedTuple
 
 import orjson
+from peewee import SQL, fn
 
-from ussd_server.database.tables import CompiledQuery, insert_rows, lock_row, param
+from ussd_server.database.tables import CompiledQuery, lock_row, param
 from ussd_server.database.unit_of_work import dialect, run_query
+from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem, transaction_reference
 from ussd_server.models.transactions import IN_REVIEW, Transaction
-from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, joined, postings_of, write_postings
+from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.sending import has_correction, other_attempts, person_of
-from ussd_server.services.payouts.holds import pass_on, release
+from ussd_server.services.payouts.holds import release
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import Draft, batch_of, merged, write_batch
 from ussd_server.services.transactions.makers import maker_of_payout
@@ -39,6 +41,7 @@ from ussd_server.services.transactions.messages import (
 )
 
 _SOON = timedelta(minutes=1)
+_SHARE_OF_A_SECOND = 0.5
 _NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
     [TransactionStatus.CREATED, TransactionStatus.SUBMITTED]
 )
@@ -120,31 +123,20 @@ def used_references(client_id: str, references: Collection[str]) -> set[str]:
 def _make(creator: TransactionCreator, payout: Payout, rows: Sequence[PayoutItem]) -> None:
     made_by, user_id, names = maker_of_payout(payout), person_of(payout), _names_of(payout, rows)
     drafts = [_draft(creator, payout, row, names[row.line], made_by, user_id) for row in rows]
-    # The fee is the one that was reserved, whatever is agreed now; the reservation counts for the key already.
-    batches = [replace(batch_of(replace(draft, legs=()), Source.SUBMIT)[0], fees=()) for draft in drafts]
-    write_batch(merged(batches))
-    made = [
+    attempts = [
         {
             "payout_id": payout.id,
             "line": row.line,
             "number": row.attempt,
             "round": payout.round,
             "transaction_id": draft.row.id,
+            "cents": row.amount_cents + row.fee_cents,
         }
         for row, draft in zip(rows, drafts, strict=True)
     ]
-    insert_rows(PayoutAttempt, made)
-    made_of = PayoutAttempt.select(PayoutAttempt.transaction_id).where(
-        PayoutAttempt.payout_id == PayoutItem.payout_id,
-        PayoutAttempt.line == PayoutItem.line,
-        PayoutAttempt.number == PayoutItem.attempt,
-    )
-    of_rows = (PayoutItem.payout_id == payout.id) & PayoutItem.line.in_([row.line for row in rows])
-    PayoutItem.update(waits=False, transaction_id=made_of).where(of_rows).execute()
-    pass_on(payout, sum(row.amount_cents + row.fee_cents for row in rows))
-    write_postings(
-        joined([postings_of(each.row.client_id, each.row.id, each.legs, each.row.created_at) for each in drafts])
-    )
+    batch = merged([batch_of(draft, Source.SUBMIT)[0] for draft in drafts])
+    # The fee is the one that was reserved, whatever is agreed now; the reservation counts for the key already.
+    write_batch(replace(batch, fees=(), spending=(), attempts=attempts))
 
 
 class _Name(NamedTuple):
@@ -203,15 +195,26 @@ def _draft(
     return draft
 
 
-def made_and_unsent(provider: str, now: datetime) -> int:
-    """How many transactions of payouts are due at a provider and were not sent yet."""
-    count: int = (
-        Transaction.select()
-        .where(Transaction.due_at <= now + _SOON, Transaction.provider == provider, _NEVER_SENT)
-        .where(Transaction.payout_id.is_null(False))
-        .count()
+def room_at(provider: str, per_second: float, payout: Payout, now: datetime) -> int:
+    """How many rows of a payout may be made now for a provider with this rate.
+
+    At most half a second's rate is made and unsent, so that single payments do not queue behind payouts. The payouts
+    that wait for the provider have equal shares of it.
+    """
+    most = max(1, int(per_second * _SHARE_OF_A_SECOND))
+    is_own = Transaction.payout_id == payout.id
+    counts: Any = Transaction.select(fn.COUNT(Transaction.id), fn.COUNT(Transaction.id).filter(is_own)).where(
+        Transaction.due_at <= now + _SOON, Transaction.provider == provider, _NEVER_SENT
     )
-    return count
+    ((unsent, own_unsent),) = counts.where(Transaction.payout_id.is_null(False)).tuples()
+    waits = (PayoutItem.payout_id == Payout.id) & PayoutItem.waits & (PayoutItem.provider == provider)
+    sharing = (
+        Payout.select()
+        .join(Client, on=(Client.id == Payout.client_id))
+        .where(Payout.due_at <= now + _SOON, Client.is_active, fn.EXISTS(PayoutItem.select(SQL("1")).where(waits)))
+    )
+    share = max(1, most // int(sharing.count()))
+    return min(most - int(unsent), share - int(own_unsent))
 
 
 def has_begun(payout: Payout) -> bool:

@@ -29,13 +29,7 @@ def reserve(payout: Payout, fees: Mapping[int, int], skipped: Collection[int], n
     kept = {line: cents for line, cents in fees.items() if line not in skipped}
     if not kept:
         raise ServiceError(Code.INVALID_REQUEST, "Every row of the round was paid already, or may still be")
-    write_fees(payout, kept)
-    run_query(
-        f"UPDATE payout_items SET waits = true WHERE payout_id = :payout_id AND {_listed('integer')} IS NOT NULL",  # noqa: S608
-        values=_by_line(kept),
-        payout_id=payout.id,
-    )
-    cents = int(_waiting(payout.id).select(fn.SUM(_COSTS)).scalar())
+    cents = _write(payout, kept, "waits = true, ")
     hold = PayoutHold.create(
         payout_id=payout.id,
         number=PayoutHold.select().where(PayoutHold.payout_id == payout.id).count() + 1,
@@ -54,18 +48,23 @@ def reserve(payout: Payout, fees: Mapping[int, int], skipped: Collection[int], n
 
 def write_fees(payout: Payout, fees: Mapping[int, int]) -> None:
     """Write the fees of rows of the round by their lines, and set the sums; the caller saves the payout."""
+    _write(payout, fees)
+
+
+def _write(payout: Payout, fees: Mapping[int, int], also: str = "") -> int:
+    """As `write_fees`, with other columns; return what the rows that wait then cost, in cents."""
     # Not a join: if the planner expects a short payout, it compares every row with every line.
+    fee = dialect().json_value(":fees", "'line' || line", "bigint")
     run_query(
-        f"UPDATE payout_items SET fee_cents = {_listed('bigint')} "  # noqa: S608
-        f"WHERE payout_id = :payout_id AND {_listed('bigint')} IS NOT NULL",
-        values=_by_line(fees),
+        f"UPDATE payout_items SET {also}fee_cents = {fee} WHERE payout_id = :payout_id AND {fee} IS NOT NULL",  # noqa: S608
+        fees=orjson.dumps({f"line{line}": cents for line, cents in fees.items()}).decode(),
         payout_id=payout.id,
     )
-    ready = PayoutItem.select(fn.SUM(PayoutItem.fee_cents)).where(
-        PayoutItem.payout_id == payout.id, PayoutItem.is_ready
-    )
-    payout.total_fee_cents = int(ready.scalar() or 0)
-    payout.round_fee_cents = int(ready.where(PayoutItem.round == payout.round).scalar() or 0)
+    of_round = fn.SUM(PayoutItem.fee_cents).filter(PayoutItem.round == payout.round)
+    sums: Any = PayoutItem.select(fn.SUM(PayoutItem.fee_cents), of_round, fn.SUM(_COSTS).filter(PayoutItem.waits))
+    ((total, in_round, waiting),) = sums.where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready).tuples()
+    payout.total_fee_cents, payout.round_fee_cents = int(total or 0), int(in_round or 0)
+    return int(waiting or 0)
 
 
 def release(payout: Payout, lines: Collection[int] | None = None) -> int:
@@ -82,7 +81,7 @@ def release(payout: Payout, lines: Collection[int] | None = None) -> int:
         return 0
     PayoutItem.update(waits=False).where(waiting).execute()
     _count_no_more(payout.id, int(cents))
-    pass_on(payout, int(cents))
+    Payout.update(held_cents=Payout.held_cents - int(cents)).where(Payout.id == payout.id).execute()
     return int(count)
 
 
@@ -110,25 +109,7 @@ def _count_no_more(payout_id: str, cents: int, of_round: int | None = None) -> N
     ).execute()
 
 
-def pass_on(payout: Payout, cents: int) -> None:
-    """Hold less: the money is free, or its transactions reserve it in the same unit of work."""
-    payout.held_cents -= cents
-    payout.save(only=[Payout.held_cents])
-
-
 def waiting_providers(payout_id: str) -> list[str]:
     """The providers of the rows that wait."""
-    rows: Any = _waiting(payout_id).select(PayoutItem.provider).distinct()
-    return [row.provider for row in rows]
-
-
-def _waiting(payout_id: str) -> Any:
-    return PayoutItem.select().where(PayoutItem.payout_id == payout_id, PayoutItem.waits)
-
-
-def _listed(kind: str) -> str:
-    return dialect().json_value(":values", "'line' || line", kind)
-
-
-def _by_line(values: Mapping[int, int]) -> str:
-    return orjson.dumps({f"line{line}": value for line, value in values.items()}).decode()
+    waiting: Any = PayoutItem.select(PayoutItem.provider).where(PayoutItem.payout_id == payout_id, PayoutItem.waits)
+    return [provider for (provider,) in waiting.distinct().tuples()]

@@ -19,7 +19,7 @@ from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.providers.messages import ANY_NAME, Registration
 from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.approval import PayoutApproval
-from ussd_server.services.payouts.attempts import is_under_way, made_and_unsent, make_attempts
+from ussd_server.services.payouts.attempts import is_under_way, make_attempts, room_at
 from ussd_server.services.payouts.holds import waiting_providers
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
@@ -33,10 +33,6 @@ log = Logger(__name__)
 
 _LEASE_SECONDS = 60
 _TICK_SECONDS = 0.25
-# Release at most half a second's rate, so that single payments do not queue behind payouts.
-_SHARE_OF_A_SECOND = 0.5
-# Several payouts share the rate of a provider.
-_TURNS = 4
 _PROVIDER_AWAY_SECONDS = 2.0
 _LONGEST_REST_SECONDS = 30.0
 _NAMES_AT_ONCE = 5
@@ -98,7 +94,8 @@ class PayoutSender:
             if not waiting and not is_under_way(row.id):
                 complete(row, self._outbox, now)
             else:
-                row.due_at = now + timedelta(seconds=_rest_seconds(row, now, bool(waiting), bool(ready)))
+                rest_seconds = _rest_seconds(row, now, is_waiting=bool(waiting), is_ready=bool(ready), made=made)
+                row.due_at = now + timedelta(seconds=rest_seconds)
                 row.save()
         if made:
             self._wake_worker()
@@ -106,9 +103,8 @@ class PayoutSender:
     def _make(self, row: Payout, name: str, now: datetime) -> int:
         provider = self._providers.get(name, row.client_id)
         assert provider is not None
-        most = max(1, int(provider.schedule.per_second * _SHARE_OF_A_SECOND))
-        allowed = min(most - made_and_unsent(name, now), max(1, most // _TURNS))
-        return make_attempts(self._creator, row, name, allowed) if allowed > 0 else 0
+        room = room_at(name, provider.schedule.per_second, row, now)
+        return make_attempts(self._creator, row, name, room) if room > 0 else 0
 
     def _match_names(self, row: Payout) -> None:
         """Look up some names, while no database transaction is open, and keep how they compare."""
@@ -152,9 +148,12 @@ class PayoutSender:
         return compare_names(item.name, registered), registered
 
 
-def _rest_seconds(row: Payout, now: datetime, is_waiting: bool, is_ready: bool) -> float:
+def _rest_seconds(row: Payout, now: datetime, *, is_waiting: bool, is_ready: bool, made: int) -> float:
     """The pause until the next step: short while rows can be released, else longer the longer nothing has changed."""
+    if is_waiting and is_ready:
+        # A payout for which there was no room comes before those that had some.
+        return _TICK_SECONDS if made else _TICK_SECONDS / 2
     if is_waiting:
-        return _TICK_SECONDS if is_ready else _PROVIDER_AWAY_SECONDS
+        return _PROVIDER_AWAY_SECONDS
     quiet_seconds: float = (now - row.updated_at).total_seconds()
     return min(max(_TICK_SECONDS, quiet_seconds / 10), _LONGEST_REST_SECONDS)

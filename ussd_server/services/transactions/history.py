@@ -13,6 +13,7 @@ from peewee import Query, fn
 
 from ussd_server.database.tables import CompiledQuery, param, values_of
 from ussd_server.database.unit_of_work import dialect
+from ussd_server.models.payouts import PayoutAttempt
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FAILURES, FailureCode
@@ -68,6 +69,7 @@ _COLUMNS = {
     "transactions": list(Transaction._meta.columns),
     "changes": list(StatusChange._meta.columns),
     "events": list(Event._meta.columns),
+    "attempts": list(PayoutAttempt._meta.columns),
 }
 
 
@@ -86,7 +88,8 @@ class Batch(Postings):
     """What is inserted together: rows of tables.
 
     `settled` are the ids of transactions that are succeeded as soon as their legs are written. `fees` are the terms
-    from which the fees of the transactions were computed.
+    from which the fees of the transactions were computed. `attempts` are those of rows of one payout, with the `cents`
+    that it holds no more.
     """
 
     transactions: Rows
@@ -94,6 +97,7 @@ class Batch(Postings):
     events: Rows
     settled: Sequence[str]
     fees: Rows
+    attempts: Rows = ()
 
 
 def batch_of(draft: Draft, source: Source) -> tuple[Batch, TransactionView]:

@@ -59,7 +59,22 @@ BEGIN
             purpose text, debit text, credit text, amount_cents bigint, hold_id uuid, created_at timestamptz);
 END $$;
 
--- Transactions with their status changes, events and transfers; those in `settled` are complete at once.
+-- Attempts to pay rows of one payout: each row has its transaction and waits no more, and the payout holds less.
+CREATE FUNCTION payout_attempt(attempts jsonb) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    INSERT INTO payout_attempts SELECT * FROM jsonb_populate_recordset(NULL::payout_attempts, attempts);
+    UPDATE payout_items SET waits = false, transaction_id = (
+            SELECT made.transaction_id FROM payout_attempts AS made WHERE made.payout_id = payout_items.payout_id
+                AND made.line = payout_items.line AND made.number = payout_items.attempt)
+        WHERE payout_id = (attempts -> 0 ->> 'payout_id')::uuid
+            AND line = ANY (ARRAY(SELECT (made ->> 'line')::integer FROM jsonb_array_elements(attempts) AS made));
+    UPDATE payouts SET held_cents = held_cents
+            - (SELECT sum((made ->> 'cents')::bigint) FROM jsonb_array_elements(attempts) AS made)
+        WHERE id = (attempts -> 0 ->> 'payout_id')::uuid;
+END $$;
+
+-- Transactions with their status changes, events, attempts and transfers; those in `settled` are complete at once.
 CREATE FUNCTION transactions_record(batch jsonb) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
@@ -77,6 +92,9 @@ BEGIN
     INSERT INTO transaction_events
         SELECT * FROM jsonb_populate_recordset(NULL::transaction_events, batch -> 'changes');
     INSERT INTO events SELECT * FROM jsonb_populate_recordset(NULL::events, batch -> 'events');
+    IF jsonb_array_length(batch -> 'attempts') > 0 THEN
+        PERFORM payout_attempt(batch -> 'attempts');
+    END IF;
     IF jsonb_array_length(batch -> 'legs') > 0 THEN
         PERFORM ledger_post(batch);
     END IF;
