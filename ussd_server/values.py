@@ -139,6 +139,11 @@ def written_amount(cents: int) -> str:
 
 
 @lru_cache(maxsize=256)
+def counted(count: int, noun: str) -> str:
+    """How many there are of what, in English: `1 row`, `1,200 rows`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def iso_milliseconds(moment: datetime) -> str:
     """Return `2026-11-20T08:15:30.123Z`, the form of all moments on the wire."""
     in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)

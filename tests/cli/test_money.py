@@ -302,7 +302,7 @@ def test_an_operator_lists_shows_finds_and_cancels_a_payout(client_id: str) -> N
     assert [each["payout_id"] for each in output_of("payouts", "list", "--client", "ACME")["items"]] == [payout_id]
     assert output_of("payouts", "list", "--client", "ACME", "--status", "draft") == {"items": []}
     shown = run("payouts", "show", *named).output
-    assert [words in shown for words in ("approved", "queued        2 rows", "invalid       1 rows")] == [True] * 3
+    assert [words in shown for words in ("approved", "queued        2 rows", "invalid        1 row")] == [True] * 3
     (hit,) = output_of("find", "Pay 1")["items"]
     assert (hit["kind"], hit["id"], hit["client"]) == ("payout", payout_id, "ACME")
     assert hit["title"] == "Payout Pay 1: 3 rows, UGX 2,000, approved"

@@ -311,6 +311,7 @@ def _for_templates() -> dict[str, Any]:
         "asset": asset,
         "chart": charts,
         "link_to": links.link_to,
+        "who": links.who,
         "own_view": links.own_view,
         "public_address": links.public_address,
         "public_root": f"{services().settings.public_url}/" if services().settings.public_url else request.url_root,

@@ -10,6 +10,7 @@ from flask import g, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 
 _pages: dict[tuple[str, str], tuple[str, str, str | None]] = {}
@@ -35,6 +36,12 @@ def link_to(kind: str, object_id: str | None) -> str | None:
         return None
     variables: dict[str, Any] = {variable: object_id}
     return url_for(f"console.{endpoint}", **variables)
+
+
+def who(*names: str | None) -> str:
+    """People, operators and keys as every page names them: `you` for the reader, several with commas."""
+    reader = g.person.email
+    return ", ".join(gettext("you") if name == reader else name for each in names if each for name in each.split(", "))
 
 
 def public_address(view: str, **variables: Any) -> str:

@@ -111,7 +111,7 @@ def _facts(change: TransactionChange, provider: str, *, goes_out: bool) -> tuple
     if detail.code and detail.code != change.status.upper():
         facts.append(gettext("Our code is %(code)s", code=detail.code))
     if detail.took_ms is not None:
-        facts.append(gettext("The call took %(ms)s ms", ms=f"{detail.took_ms:,}"))
+        facts.append(gettext("The call took %(time)s", time=duration(detail.took_ms / 1000)))
     if detail.note:
         facts.append(detail.note)
     return tuple(facts)

@@ -357,7 +357,6 @@ def test_a_payment_is_found_by_its_receipt_explained_and_refunded(visitor: Visit
         page.keyboard.type(str(paid.provider_transaction_id))
         page.keyboard.press("Enter")
         page.get_by_text("arrived in the main account").wait_for()
-        page.locator(".heading .drop > summary").click()
         page.get_by_text("Refund …").click()
         page.get_by_label("Amount").fill("1,500")
         page.get_by_label("Reason").fill("The parcel was lost")

@@ -104,7 +104,7 @@ def test_a_key_is_named_bound_and_changed_on_its_page(visit: Visit, services: Se
     path = made.location.removeprefix("/console")
     shown = visitor.get(path).text
     assert all(text in shown for text in ("Till &lt;4&gt;", "192.0.2.10", "2,000,000", " paid today"))
-    assert "by <bdi>owner@acme.example</bdi>" in shown
+    assert "by <bdi>you</bdi>" in shown
     assert "Till &lt;4&gt;" in visitor.get("/api-keys?q=till").text
     expires_at = ApiKey.get().expires_at
     ApiKey.update(expires_at=expires_at - timedelta(hours=5)).execute()

@@ -88,7 +88,7 @@ def test_two_operators_settle_a_payment_that_no_provider_confirmed(
     assert ann.post(path, outcome="succeeded", reason="said").status_code == 400
     assert ann.post(path, outcome="succeeded", no_receipt="on").status_code == 400
     assert ann.post(path, outcome="succeeded", receipt="R1", reason="Their <b>statement</b>").status_code == 303
-    assert "ann@ops.example proposed" in bob.get("/operator/reviews").text
+    assert "<bdi>ann@ops.example</bdi>" in bob.get("/operator/reviews").text
     assert "Confirm and do it" not in ann.get("/operator/proposals").text
     page = bob.get("/operator/proposals").text
     assert "Their &lt;b&gt;statement&lt;/b&gt;" in page
@@ -154,7 +154,7 @@ def test_an_operator_finds_any_clients_payment_and_proposes_its_refund_where_it_
     assert ann.get(f"{path}/live").status_code == 200
     assert ann.post(f"{path}/refund", amount="1,000", reason="wrong number").status_code == 303
     page = ann.get(path).text
-    assert "ann@ops.example made a proposal" in page
+    assert "A proposal about this transaction is open, by you" in page
     assert "Propose a refund" not in page
     for end in ("", "/live"):
         assert ann.get(f"/operator/transactions/019e0000-0000-7000-8000-000000000000{end}").status_code == 404

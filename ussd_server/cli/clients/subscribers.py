@@ -13,7 +13,7 @@ from ussd_server.cli.names import client_named, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.search.messages import Search, SearchHit
 from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory, History, HistoryEntry
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import counted, iso_milliseconds
 
 _number = click.argument("number", metavar="NUMBER")
 
@@ -70,8 +70,8 @@ def erase(number: str, reason: str, by: str, second: str) -> None:
     """Remove sessions, names, the language and logged bodies of NUMBER; records of payments are kept."""
     request = ErasePersonalData(number, by, second, reason)
     erased = services().personal_data.erase(request, operator_context())
-    counts = [f"{count} rows of {name} removed" for name, count in erased.removed.items()]
-    counts += [f"{count} rows of {name} kept" for name, count in erased.kept.items()]
+    counts = [f"{counted(count, 'row')} of {name} removed" for name, count in erased.removed.items()]
+    counts += [f"{counted(count, 'row')} of {name} kept" for name, count in erased.kept.items()]
     show(erased, f"{', '.join(counts)}. {erased.why_kept}")
 
 

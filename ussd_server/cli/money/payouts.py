@@ -11,7 +11,7 @@ from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import Moment, by_option, client_option, context_of, file_argument, two_people
 from ussd_server.services.payouts import messages
-from ussd_server.values import written_amount
+from ussd_server.values import counted, written_amount
 
 note_option = click.option("--note", help="A note of at most 200 characters, which the client reads.")
 
@@ -116,14 +116,14 @@ def cancel(payout_id: str, client: str, note: str | None) -> None:
 
 def _line(view: messages.PayoutStates) -> str:
     return (
-        f"{view.payout_id}  {view.created_at:%Y-%m-%d %H:%M}  {view.status:<9}  {view.item_count:>4} rows  "
+        f"{view.payout_id}  {view.created_at:%Y-%m-%d %H:%M}  {view.status:<9}  {counted(view.item_count, 'row'):>9}  "
         f"{written_amount(view.total_amount_cents):>16}  {view.reference}"
     )
 
 
 def _details(view: messages.PayoutStates) -> str:
     states = (
-        f"  {state:<9}  {entry.count:>4} rows  {written_amount(entry.amount_cents):>16}, "
+        f"  {state:<9}  {counted(entry.count, 'row'):>9}  {written_amount(entry.amount_cents):>16}, "
         f"fees {written_amount(entry.fee_cents)}"
         for state, entry in view.states.items()
     )
@@ -135,6 +135,6 @@ def _details(view: messages.PayoutStates) -> str:
     ]
     why = [f"  {view.withdrawal_reason}"] if view.withdrawal_reason else []
     sent = view.round
-    last = f"  round {sent.number}: {sent.item_count} rows, {written_amount(sent.total_amount_cents)}, fees "
+    last = f"  round {sent.number}: {counted(sent.item_count, 'row')}, {written_amount(sent.total_amount_cents)}, fees "
     rounds = [last + written_amount(sent.total_fee_cents)] if sent.number > 1 else []
     return "\n".join([_line(view), *rounds, *date, *approvals, *why, *states])

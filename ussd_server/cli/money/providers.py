@@ -11,7 +11,7 @@ from ussd_server.cli.names import KnownName, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.providers.messages import AdoptPlace, OperatorProviderState, SwitchProvider, written_places
-from ussd_server.values import written_amount
+from ussd_server.values import counted, written_amount
 from ussd_server.wire import writer
 
 _NO_CALLBACKS = (
@@ -62,7 +62,7 @@ def adopt(old: str, new: str, reason: str, by: str, second: str) -> None:
     does not find them: if OLD is another place, they are paid twice.
     """
     adopted = services().provider_states.adopt(AdoptPlace(old, new, reason, by, second), operator_context())
-    show(adopted, f"{adopted.payment_count} payments belong to {adopted.connection} now.")
+    show(adopted, f"Payments that belong to {adopted.connection} now: {adopted.payment_count}.")
 
 
 providers.add_command(try_)
@@ -74,7 +74,7 @@ def _switch(request: SwitchProvider) -> None:
 
 
 def _lines(state: OperatorProviderState) -> str:
-    rate = f"none of {state.call_count} calls went through" if state.call_count else "no calls"
+    rate = f"none of {counted(state.call_count, 'call')} went through" if state.call_count else "no calls"
     if state.success_rate is not None:
         rate = f"{state.success_rate:.1%} of answered calls went well"
     money = "not known" if state.float_amount_cents is None else written_amount(state.float_amount_cents)

@@ -31,6 +31,7 @@ from ussd_server.menus.source.yaml_text import Places, write_yaml
 from ussd_server.menus.tools.diagram import Graph, draw, graph
 from ussd_server.menus.tools.scripts import play, read_script
 from ussd_server.services.menus.messages import AssignCode, BindCode, CheckReport, RollBack, SaveDraft
+from ussd_server.values import counted
 from ussd_server.wire import writer
 
 _SCREEN_COLUMNS = 30
@@ -203,7 +204,7 @@ def _print_report(report: Report, document: Document) -> None:
             caption = f"{each.node}, {each.language}"
             phone = draw_phone(each.text, caption, budget=each.limit, used=each.used, unit=each.unit)
             console.print("The fullest one:", phone)
-    console.print(f"{len(report.errors)} errors, {len(report.warnings)} warnings")
+    console.print(f"{counted(len(report.errors), 'error')}, {counted(len(report.warnings), 'warning')}")
 
 
 def _excess(finding: Finding) -> int:

@@ -29,6 +29,7 @@ from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.provider_references import WRONG_REFERENCE_KEY
 from ussd_server.services.ussd.smpp_links import SILENT
 from ussd_server.settings import Settings, has_data
+from ussd_server.values import counted
 
 # Tokens and gateways' times are compared with other clocks; a larger difference matters.
 _WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
@@ -76,7 +77,7 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
     finally:
         close_connections()
     if missing:
-        yield DoctorFinding("database", f"{len(missing)} migrations are missing", "Run `ussd-server migrate`.")
+        yield DoctorFinding("database", f"{counted(len(missing), 'migration')} missing", "Run `ussd-server migrate`.")
     elif database_says == "full":
         mend = "Make room on it. Until then payments and screens are refused; what was answered is kept."
         yield DoctorFinding("database", f"no room left on the {kind} database's disk", mend)
@@ -116,7 +117,7 @@ def callers() -> DoctorFinding:
         bound = ApiKey.select().where(ApiKey.allowed_addresses.is_null(False)).count()
         result = f"the last calls of all keys came from {addresses.pop()}, which seems to be a proxy of yours"
         mend = "Correct USSD_TRUSTED_PROXIES: the number of proxies that each add to X-Forwarded-For."
-        return DoctorFinding("callers", f"{result}; {bound} keys have allowed addresses" if bound else result, mend)
+        return DoctorFinding("callers", f"{result}; keys with allowed addresses: {bound}" if bound else result, mend)
     return DoctorFinding("callers", f"keys were last used from {len(addresses)} addresses")
 
 
@@ -136,7 +137,7 @@ def smpp_binds() -> Iterator[DoctorFinding]:
         binds = list(SmppBind.select().where(recent, SmppBind.channel_id == channel.id))
         bound = sum(bind.state == "bound" for bind in binds)
         if bound:
-            yield DoctorFinding(part, f"{bound} of {len(binds)} binds are up")
+            yield DoctorFinding(part, f"{bound} of {counted(len(binds), 'bind')} up")
         elif binds:
             mend = "Compare the host, the port, the system id, the password and our address with the operator."
             yield DoctorFinding(part, f"no bind is up: {binds[0].reason or binds[0].state}", mend)

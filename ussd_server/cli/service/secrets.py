@@ -79,8 +79,8 @@ def sign(reason: str, by: str, second: str) -> None:
     """
     with progress():
         count = services().signatures.sign_again(by, second, reason, operator_context())
-    show({"signed": count}, f"{count} rows are signed.")
+    show({"signed": count}, f"Rows that are signed now: {count}.")
 
 
 def _show_rekeyed(count: int) -> None:
-    show({"rekeyed": count}, f"{count} secrets are under the newest keys now.")
+    show({"rekeyed": count}, f"Secrets under the newest keys now: {count}.")

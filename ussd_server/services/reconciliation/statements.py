@@ -40,7 +40,7 @@ from ussd_server.spreadsheets.headings import headings_key
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import with_pauses
-from ussd_server.values import new_id, written_amount
+from ussd_server.values import counted, new_id, written_amount
 from ussd_server.wire import ListPage, Page, view_of_row
 
 _BATCH = 1000
@@ -279,8 +279,8 @@ class _Comparison:
         count, line_count = self._differences.count, self._reader.count
         if count > _MOST_DIFFERENCES or self._differing_lines * 2 > line_count:
             doubts.append(
-                f"{file_name} looks like the wrong file: {_counted(count, 'difference')} in "
-                f"{_counted(line_count, 'line')}."
+                f"{file_name} looks like the wrong file: {counted(count, 'difference')} in "
+                f"{counted(line_count, 'line')}."
             )
         if self.balance.first_break is not None:
             doubts.append(_sentence_of_break(self.balance.first_break))
@@ -336,10 +336,6 @@ def _sentence_of_break(broken: messages.BalanceBreak) -> str:
         f"The running balance of line {broken.line} is {found}, and {expected} would follow from the line beside it: a "
         "line is missing, or has another amount or sign."
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _view(row: ProviderStatement) -> messages.ProviderStatementView:

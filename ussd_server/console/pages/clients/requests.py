@@ -33,7 +33,9 @@ def list_requests(context: RequestContext) -> Response:
         names[deleted.id] = deleted.title
     columns = (
         Column("at", "When", "moment", link=lambda row: url_for("console.show_request", request_id=row.request_id)),
-        Column("key", "Caller", value=lambda row: names.get(row.key_id, row.key_id) or row.person or "a person"),
+        Column(
+            "key", "Caller", "person", value=lambda row: names.get(row.key_id, row.key_id) or row.person or "a person"
+        ),
         Column("call", "Request", "path", value=lambda row: f"{row.method} {row.path}"),
         Column("status", "Status", "number", is_minor=True),
         Column("code", "Code", "word"),

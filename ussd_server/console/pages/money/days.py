@@ -11,6 +11,7 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import NO_PAGE, console
 from ussd_server.console.forms import done, shown_again
+from ussd_server.console.links import who
 from ussd_server.console.pages.money.reconciliation import VERDICTS
 from ussd_server.console.pages.service.proposals import propose
 from ussd_server.console.tables import PROVIDER, Column, DataTable, show_table
@@ -123,5 +124,5 @@ def _sums(bridge: Any) -> str:
 
 def _about(day: DayState) -> str:
     if day.closed:
-        return gettext("by %(name)s", name=" & ".join(filter(None, (day.closed.closed_by, day.closed.confirmed_by))))
+        return gettext("by %(name)s", name=who(day.closed.closed_by, day.closed.confirmed_by))
     return gettext("a statement covers it") if day.is_covered else gettext("no statement covers it yet")

@@ -12,7 +12,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.pages.service.proposals import proposal_about, propose
+from ussd_server.console.pages.service.proposals import proposal_about, proposals_column, propose
 from ussd_server.console.tables import PROVIDER, Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -40,7 +40,7 @@ def list_movements(context: RequestContext) -> Response:
     page = pages(services().movements.list, wanted, context)
     table = DataTable(
         "Money without a use or to be given back, newest first",
-        _COLUMNS,
+        (*_COLUMNS, proposals_column(lambda each: each.movement_id, context)),
         page,
         empty_title="All money is explained",
         empty_text="Money that moved and that no payment, code or operator explains appears here.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flask import Response
+from flask import Response, g
 
 from ussd_server.api.requests import services
 from ussd_server.console.actions import action_in_words
@@ -43,7 +43,7 @@ AUDIT_COLUMNS = (
 
 _COLUMNS_OF_OPERATORS = (
     Column("created_at", "When", "moment"),
-    Column("operator", "Who", "person", value=lambda event: event.operator or _who_without_account(event)),
+    Column("operator", "Who", "person", value=lambda event: _who(event)),
     _DID,
     Column("action", "Action", "code", where="files"),
     replace(_OBJECT, value=lambda event: event.object_name or event.object_id),
@@ -98,16 +98,10 @@ def _readable(name: str | None) -> str | None:
 
 
 def _who(event: AuditEventView) -> str:
-    if event.actor == "operator":
-        return gettext("Operators %(names)s", names=event.decided_by) if event.decided_by else gettext("Operator")
+    """Who did it: a key, a person, the operators by their names; for operators also the one who signed in."""
     if event.key_id:
         return gettext("API key %(title)s", title=event.apikey or event.key_id)
-    return event.email or gettext("Unknown person")
-
-
-def _who_without_account(event: AuditEventView) -> str:
     if event.actor == "operator":
-        return (
-            gettext("Command line: %(names)s", names=event.decided_by) if event.decided_by else gettext("Command line")
-        )
-    return gettext("Unknown person")
+        nobody = "Command line" if g.person.is_operator else "Operator"
+        return event.operator or event.decided_by or gettext(nobody)
+    return event.email or gettext("Unknown person")

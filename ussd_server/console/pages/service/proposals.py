@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flask import Response, render_template, request
@@ -21,7 +22,6 @@ from ussd_server.wire import Page
 
 @console.page("GET", "/operator/reviews", who="operator")
 def list_reviews(context: RequestContext) -> Response:
-    proposed = {each.object_id: each.proposed_by for each in services().proposals.list_open(context)}
     page = services().reviews.page(ListReviews(after=request.args.get("cursor")), context)
     clients = services().clients.names({item.client_id for item in page.items}, context)
     columns = (
@@ -33,7 +33,7 @@ def list_reviews(context: RequestContext) -> Response:
         Column("provider", "Provider", "word", value=lambda item: provider_name(item.transaction.provider)),
         Column("reference", "Reference", value=lambda item: item.transaction.reference, where="files"),
         Column("reason", "Why", "sentence"),
-        Column("proposed", "Proposal", value=lambda item: _proposal(proposed.get(_id(item)))),
+        proposals_column(_id, context),
         Column("transaction_id", "Id", "id", value=_id, where="files"),
     )
     table = DataTable(
@@ -91,5 +91,7 @@ def _id(item: ReviewItem) -> str:
     return item.transaction.transaction_id
 
 
-def _proposal(by: str | None) -> str | None:
-    return f"{by} proposed how it ends" if by else None
+def proposals_column(object_id: Callable[[Any], str], context: RequestContext) -> Column:
+    """The column of a list that says who proposed what becomes of a row."""
+    proposed = {each.object_id: each.proposed_by for each in services().proposals.list_open(context)}
+    return Column("proposed", "Proposed by", "person", value=lambda row: proposed.get(object_id(row)))
