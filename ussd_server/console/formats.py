@@ -55,7 +55,7 @@ _TONES = {
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",
-        "submitted", "waiting", "invited", "connecting", "being checked",
+        "submitted", "waiting", "invited", "connecting", "proposed", "being checked",
     },
 }  # fmt: skip
 STATUS_WORDS = frozenset(word.replace("_", " ") for words in _TONES.values() for word in words) | {

@@ -74,6 +74,7 @@ def test_a_held_payment_is_assigned_by_two_operators(
     assert ann.post(f"{_first(listed)}/assign", code="SCH9").status_code == 404
     assert ann.post(f"{_first(listed)}/assign", code="SCH1042").status_code == 303
     assert "waits for another operator" in ann.get(_first(listed)).text
+    assert ">proposed</span>" in bob.get("/operator/movements").text
     shown = bob.get("/operator/proposals").text
     assert "Typed: SCH1043" in shown
     assert "sandbox R1" in shown

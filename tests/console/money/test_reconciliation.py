@@ -103,7 +103,7 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     proposals = bob.get("/operator/proposals").text
     assert "Conclude a payment from a statement" in proposals
     path, digest = confirmation(proposals)
-    box = proposals[proposals.index(path) : proposals.index("Confirm and do it")]
+    box = proposals[proposals.index(path) : proposals.index("</section>", proposals.index(path))]
     for shown in (
         "+256770000007",
         "their statement",

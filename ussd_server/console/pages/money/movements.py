@@ -12,7 +12,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.pages.service.proposals import proposal_about, proposals_column, propose
+from ussd_server.console.pages.service.proposals import proposal_about, propose, proposers
 from ussd_server.console.tables import PROVIDER, Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -37,10 +37,14 @@ _COLUMNS = (
 @console.page("GET", "/operator/movements", who="operator")
 def list_movements(context: RequestContext) -> Response:
     wanted = ListMovements(cursor=request.args.get("cursor"), is_held=True)
-    page = pages(services().movements.list, wanted, context)
+    page, proposed = pages(services().movements.list, wanted, context), proposers(context)
+
+    def note(each: MovementView) -> str | None:
+        return "proposed" if each.movement_id in proposed else None
+
     table = DataTable(
         "Money without a use or to be given back, newest first",
-        (*_COLUMNS, proposals_column(lambda each: each.movement_id, context)),
+        tuple(replace(each, note=note) if each.name == "held_because" else each for each in _COLUMNS),
         page,
         empty_title="All money is explained",
         empty_text="Money that moved and that no payment, code or operator explains appears here.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from flask import Response, render_template, request
@@ -22,6 +21,7 @@ from ussd_server.wire import Page
 
 @console.page("GET", "/operator/reviews", who="operator")
 def list_reviews(context: RequestContext) -> Response:
+    proposed = proposers(context)
     page = services().reviews.page(ListReviews(after=request.args.get("cursor")), context)
     clients = services().clients.names({item.client_id for item in page.items}, context)
     columns = (
@@ -33,7 +33,7 @@ def list_reviews(context: RequestContext) -> Response:
         Column("provider", "Provider", "word", value=lambda item: provider_name(item.transaction.provider)),
         Column("reference", "Reference", value=lambda item: item.transaction.reference, where="files"),
         Column("reason", "Why", "sentence"),
-        proposals_column(_id, context),
+        Column("proposed", "Proposed by", "person", value=lambda item: proposed.get(_id(item))),
         Column("transaction_id", "Id", "id", value=_id, where="files"),
     )
     table = DataTable(
@@ -91,7 +91,6 @@ def _id(item: ReviewItem) -> str:
     return item.transaction.transaction_id
 
 
-def proposals_column(object_id: Callable[[Any], str], context: RequestContext) -> Column:
-    """The column of a list that says who proposed what becomes of a row."""
-    proposed = {each.object_id: each.proposed_by for each in services().proposals.list_open(context)}
-    return Column("proposed", "Proposed by", "person", value=lambda row: proposed.get(object_id(row)))
+def proposers(context: RequestContext) -> dict[str, str]:
+    """Who proposed what becomes of an object, by the ids of objects with an open proposal."""
+    return {each.object_id: each.proposed_by for each in services().proposals.list_open(context)}
