@@ -21,7 +21,9 @@ class Authority:
         self._ended = ended
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named("an authority for tests")
-        self._itself = self._sign(self._name, self._key, x509.BasicConstraints(ca=True, path_length=0))
+        # Python 3.13 and later refuse an authority that does not say that it signs certificates.
+        is_authority = (x509.BasicConstraints(ca=True, path_length=0), _signs_certificates())
+        self._itself = self._sign(self._name, self._key, *is_authority)
         self.pem = self._itself.public_bytes(serialization.Encoding.PEM).decode()
 
     def certify(self, file: Path, *hosts: str) -> None:
@@ -62,7 +64,8 @@ class Authority:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ours), critical=False)
         )
         for extension in extensions:
-            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+            is_critical = not isinstance(extension, x509.SubjectAlternativeName)
+            builder = builder.add_extension(extension, critical=is_critical)
         return builder.sign(self._key, hashes.SHA256())
 
 
@@ -82,6 +85,12 @@ def certified(
 
 def _named(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _signs_certificates() -> x509.KeyUsage:
+    others = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+    others += ("crl_sign", "encipher_only", "decipher_only")
+    return x509.KeyUsage(key_cert_sign=True, **dict.fromkeys(others, False))
 
 
 def _general_name(host: str) -> x509.GeneralName:

@@ -55,9 +55,11 @@ def encrypted(port: int, certificate: Path) -> Iterator[int]:
     with ThreadPoolExecutor(8) as serving, socket.create_server(("127.0.0.1", 0)) as listener:
         accepting = threading.Thread(target=accept)
         accepting.start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-        accepting.join()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            accepting.join()
 
 
 def test_redis_and_postgresql_are_reached_over_tls_from_many_greenlets(tmp_path: Path) -> None:
