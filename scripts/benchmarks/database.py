@@ -25,11 +25,11 @@ SELECT '{client}', 'Bench', true, '{at}', '{at}', false, true
 WHERE NOT EXISTS (SELECT 1 FROM clients WHERE id = '{client}')"""
 # Written without the triggers, which would take hours for so many rows.
 _TRANSACTIONS = """INSERT INTO transactions (id, client_id, type, status, failure_code, phone_number, amount_cents,
-    fee_cents, currency, account, provider, reference, request_digest, late, created_at, updated_at, completed_at,
-    ask_attempts, checks, due_source)
+    fee_cents, currency, account, provider, provider_account, reference, request_digest, late, created_at,
+    updated_at, completed_at, ask_attempts, checks, due_source)
 SELECT {id}, '{client}', CASE n - n / 3 * 3 WHEN 0 THEN 'disbursement' ELSE 'collection' END,
     CASE WHEN n > {page} THEN 'succeeded' ELSE 'failed' END, CASE WHEN n <= {page} THEN 'PROVIDER_ERROR' END,
-    '+25677' || (1000000 + n - n / {phones} * {phones}), 100, 0, 'UGX', 'main', 'mtn', 'order-' || n, '', false,
+    '+25677' || (1000000 + n - n / {phones} * {phones}), 100, 0, 'UGX', 'main', 'mtn', 'mtn', 'order-' || n, '', false,
     '{at}', '{at}', '{at}', 1, 1, 'poll'
 FROM {numbers}"""
 _MOVEMENTS = (

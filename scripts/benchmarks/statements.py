@@ -21,8 +21,8 @@ LINES = 200_000
 _HEADINGS = ("Id", "External id", "Date", "Status", "Type", "From", "To", "Amount", "Currency", "Fee", "Balance")
 _COLUMNS = (
     "id, client_id, type, status, phone_number, amount_cents, fee_cents, currency, account, provider, "
-    "provider_reference, provider_transaction_id, reference, request_digest, late, created_at, updated_at, "
-    "ask_attempts, checks, due_at, due_source"
+    "provider_account, provider_reference, provider_transaction_id, reference, request_digest, late, created_at, "
+    "updated_at, ask_attempts, checks, due_at, due_source"
 )
 _MEASURED = ("seconds", "processor_seconds", "megabytes")
 _BATCH = 5000
@@ -78,8 +78,8 @@ def _fill(count: int) -> None:
     for first in range(0, count, _BATCH):
         values = ", ".join(
             f"('{_id(number, 1)}', '{CLIENT_ID}', 'collection', 'created', '+256772123456', 500000, 0, 'UGX', "
-            f"'main', 'mtn', '{_id(number, 2)}', '{23_503_452 + number}', 'r{number}', '', FALSE, '{at}', '{at}', "
-            f"1, 1, '{at}', 'poll')"
+            f"'main', 'mtn', 'mtn', '{_id(number, 2)}', '{23_503_452 + number}', 'r{number}', '', FALSE, '{at}', "
+            f"'{at}', 1, 1, '{at}', 'poll')"
             for number in range(first, min(first + _BATCH, count))
         )
         with unit_of_work():

@@ -262,7 +262,7 @@ def test_a_provider_is_switched_off_and_on_with_a_reason(client_id: str) -> None
     (shown,) = output_of("providers")["items"]
     assert list(shown) == [
         "provider", "name", "status", "collections", "disbursements", "success_rate", "median_seconds", "since",
-        "message", "connection", "float_amount", "float_at", "last_error", "last_error_at",
+        "message", "connection", "account", "float_amount", "float_at", "last_error", "last_error_at",
         "waiting_elsewhere",
     ]  # fmt: skip
     assert output_of("providers", "off", "sandbox", "--reason", "maintenance")["status"] == "switched_off"

@@ -105,7 +105,7 @@ def test_the_day_is_closed_at_the_command_line(
 
     assert run("reconcile", "nobody", file).exit_code == 2
     assert run("reconcile", "sandbox", tmp_path / "missing.csv").exit_code == 2
-    assert "PROVIDER FILE" in run("reconcile", "--help").output
+    assert "ACCOUNT FILE" in run("reconcile", "--help").output
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -112,7 +112,7 @@ def test_a_provider_may_have_several_connections(monkeypatch: pytest.MonkeyPatch
         ({"USSD_PROVIDERS": "MTN"}, {"USSD_PROVIDERS"}),
         ({"USSD_PROVIDERS": "m" * 21}, {"USSD_PROVIDERS"}),
         ({"USSD_MTN_OLD_KIND": "mpesa"}, {"USSD_MTN_OLD_KIND"}),
-        ({"USSD_MTN_OLD_ACCOUNT": "other"}, {"USSD_MTN_OLD_ACCOUNT"}),
+        *(({"USSD_MTN_OLD_ACCOUNT": name}, {"USSD_MTN_OLD_ACCOUNT"}) for name in ("airtel", "sandbox", "bank", "A B")),
         ({"USSD_PROVIDER_PROXY": "proxy.example.com:3128"}, {"USSD_PROVIDER_PROXY"}),
         ({"USSD_MTN_OLD_PROXY": "https://proxy.example.com:3128"}, {"USSD_MTN_OLD_PROXY"}),
         ({"USSD_MTN_OLD_DRAINING": "yes"}, {"USSD_MTN_OLD_DRAINING"}),

@@ -50,6 +50,7 @@ class FakeProvider:
     mistakes: list[Exception] = field(default_factory=list)
     name: str = "sandbox"
     connection: str = ""
+    account: str = ""
     draining: bool = False
     schedule: PollingSchedule = SCHEDULE
     moves_whole_shillings_only: bool = False
@@ -66,6 +67,7 @@ class FakeProvider:
 
     def __post_init__(self) -> None:
         self.connection = self.connection or self.name
+        self.account = self.account or self.connection
 
     def has_access_since(self, seconds: float) -> bool:
         return self.has_access

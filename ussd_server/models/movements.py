@@ -97,18 +97,17 @@ class MovementUse(Table):
     created_at = MomentField()
 
 
-def users_of_receipts(receipts: Collection[str], accounts: Collection[str]) -> Any:
+def users_of_receipts(receipts: Collection[str], account: str | None = None) -> Any:
     """A query for the transactions that have the money of receipts, in the form in which they are compared.
 
-    Each row is the transaction and the receipt.
+    Each row is the transaction and the receipt. Without `account` at all of them.
     """
     used_by = fn.COALESCE(MovementReceipt.transaction_id, Movement.transaction_id)
     return (
         MovementReceipt.select(used_by, MovementReceipt.receipt)
         .join(Movement, JOIN.LEFT_OUTER, on=(Movement.id == MovementReceipt.movement_id))
         .where(
-            MovementReceipt.account.in_(list(accounts)),
-            MovementReceipt.direction.in_((IN, OUT)),
+            True if account is None else MovementReceipt.account == account,
             MovementReceipt.receipt.in_(list(receipts)),
             used_by.is_null(False),
         )

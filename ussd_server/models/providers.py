@@ -64,13 +64,15 @@ class TrialPayment(Table):
         table_name = "trial_payments"
 
 
-class ProviderFloat(Table):
-    """The money for disbursements at a provider when it last answered (`read_at`); `asked_at` is the last attempt.
+class ProviderAccount(Table):
+    """An account at a provider, and its money for disbursements when that was last told (`read_at`).
 
+    `asked_at` is when it was asked for last: once a minute while the settings have the account.
     `low_since` is null unless it was less than the operator wants, `away_since` unless the provider does not answer.
     """
 
-    provider = TextField(primary_key=True)
+    account = TextField(primary_key=True)
+    provider = TextField()
     amount_cents = CentsField(null=True)
     read_at = MomentField(null=True)
     asked_at = MomentField()

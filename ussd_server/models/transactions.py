@@ -17,11 +17,12 @@ class Transaction(Table):
 
     `reference` is the client's own name for it, `idempotency_key` that of its first request (`IdempotencyKey` has those
     of its repeats); both are unique for the client for ever. `request_digest` distinguishes a repeat from a reuse.
-    `confirmation` is the step of a USSD conversation that created it. `provider_reference` identifies it to the
-    provider, stored before the first byte leaves; `unsent_before` counts the earlier attempts to pay a row of a
-    payout that had it and were never sent, null for none. `sent_reference` is the form in which it was sent, null for a
-    UUID. `sent_to` is the place where it was first sent (`Provider.place`), null while nothing was sent: only there it
-    is queried and sent again. `provider_receipt` is the receipt in the subscriber's message, where that is not
+    `confirmation` is the step of a USSD conversation that created it. `provider_account` is the account at the
+    provider, which stays once it was sent. `provider_reference` identifies it there, stored before the first byte
+    leaves; `unsent_before` counts the earlier attempts to pay a row of a payout that had it and were never sent, null
+    for none. `sent_reference` is the form in which it was sent, null for a UUID. `sent_to` is the place where it was
+    first sent (`Provider.place`), null while nothing was sent: only there it is queried and sent again.
+    `provider_receipt` is the receipt in the subscriber's message, where that is not
     `provider_transaction_id`. `asked_at` is null while it is certain that nothing was sent. `due_at` is when the
     worker must act again (null: nothing left to do) and `due_source` what brought that forward; `leased_until` is
     set while a worker has it. A review that was opened and not closed waits for an operator; `review_note` says how
@@ -47,6 +48,7 @@ class Transaction(Table):
     currency = fixed(TextField())
     account = fixed(TextField())
     provider = fixed(TextField(null=True))
+    provider_account = TextField(null=True)
     provider_reference = fixed(IdField(null=True))
     unsent_before = fixed(IntegerField(null=True))
     provider_transaction_id = TextField(null=True)

@@ -136,13 +136,15 @@ class Registration:
 class Provider(Protocol):
     """A provider. Implementations never raise for what the provider or the network does: they return UNKNOWN.
 
-    `name` is the provider's, `connection` that of this way to it. One that is `draining` takes no new payments.
+    `name` is the provider's, `connection` that of this way to it, `account` that of the account there, which several
+    connections may share. One that is `draining` takes no new payments.
     `plain_references`: it takes letters and digits only as our name for a payment, which it gets without hyphens.
     `shows_balance`: it can be asked for our float. `sends_callbacks`: it reports payments to an address of ours.
     """
 
     name: str
     connection: str
+    account: str
     draining: bool
     schedule: PollingSchedule
     moves_whole_shillings_only: bool

@@ -25,8 +25,9 @@ class ProviderAccess:
     A payment outside `least_shillings` to `most_shillings` is refused before it is sent;
     the API itself takes amounts below 1,000,000.
     `callback_url` is where the provider may report a payment, None without a public address of ours.
-    `connection` is its name in the settings, empty for that of the provider. One that is `draining` takes no new
-    payments and finishes its own. `proxy` is the one through which it is called, None for none.
+    `connection` is its name in the settings, empty for that of the provider, `account` that of the account there, empty
+    for the connection's. One that is `draining` takes no new payments and finishes its own. `proxy` is the one through
+    which it is called, None for none.
     `shared_tokens` are the access tokens of all processes, None for a process with tokens of its own.
     """
 
@@ -39,6 +40,7 @@ class ProviderAccess:
     most_shillings: int = field(default=5_000_000, kw_only=True)
     kind: str = field(default="", kw_only=True)
     connection: str = field(default="", kw_only=True)
+    account: str = field(default="", kw_only=True)
     draining: bool = field(default=False, kw_only=True)
     proxy: str | None = field(default=None, repr=False, kw_only=True)
 

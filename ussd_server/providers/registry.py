@@ -52,6 +52,11 @@ def title(name: str) -> str:
     return next((package.title for package in PACKAGES if package.name == name), name)
 
 
+def title_of_account(account: str, provider: str) -> str:
+    """The full name of a provider, with that of an account there which is called otherwise."""
+    return title(provider) if account == provider else f"{title(provider)} ({account})"
+
+
 def short_name(name: str) -> str:
     return next((package.short_name for package in PACKAGES if package.name == name), name or "the provider")
 
@@ -64,7 +69,7 @@ def read_provider_settings(
     Those that `USSD_PROVIDERS` lists, else every provider that has a setting. `names` are those of the settings that
     are set, without `USSD_`. A folder that lacks something is wrong with any settings.
     """
-    access, problems = dict[str, ProviderAccess](), [*FOLDER_PROBLEMS]
+    access, kinds, problems = dict[str, ProviderAccess](), dict[str, str](), [*FOLDER_PROBLEMS]
     listed = listed_connections(env)
     if not all(_CONNECTION_NAME.fullmatch(name) for name in listed) or len(set(listed)) < len(listed):
         problems.append("USSD_PROVIDERS: must be different names of 1 to 20 small letters, digits and hyphens")
@@ -74,6 +79,9 @@ def read_provider_settings(
     for connection in connections:
         reader = SettingsReader(env, connection, _own(connection, names, connections), in_production=in_production)
         if (read := _read_connection(connection, reader)) is not None:
+            kinds.setdefault(read.account, read.kind)
+            if kinds[read.account] != read.kind:
+                reader.refuse("ACCOUNT", f"must not be {read.account}, which is an account at {kinds[read.account]}")
             access[connection] = read
         problems += reader.problems
     return access, problems
@@ -99,11 +107,14 @@ def _read_connection(connection: str, reader: SettingsReader) -> ProviderAccess 
         reader.refuse("KIND", f"must be one of {', '.join(PROVIDER_NAMES)}")
     if package is None or package.read_settings is None:
         return None
-    if reader.text("ACCOUNT", connection) != kind:
-        reader.refuse("ACCOUNT", f"must be {kind}: all connections to one provider are of the same account there")
+    account = reader.text("ACCOUNT", connection)
+    if not _CONNECTION_NAME.fullmatch(account) or account in {"bank", *PROVIDER_NAMES} - {kind}:
+        reader.refuse("ACCOUNT", "must be 1 to 20 small letters, digits and hyphens, and no other provider's name")
     is_draining = reader.choice("DRAINING", "0", "1") == "1"
     access = package.read_settings(reader)
-    return replace(access, kind=kind, connection=connection, draining=is_draining, proxy=reader.proxy())
+    return replace(
+        access, kind=kind, connection=connection, account=account, draining=is_draining, proxy=reader.proxy()
+    )
 
 
 def build_providers(

@@ -19,7 +19,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.models.providers import ProviderFloat
+from ussd_server.models.providers import ProviderAccount
 from ussd_server.services.payouts.messages import ItemState, ListPayoutItems, ListPayouts
 from ussd_server.services.providers.messages import SwitchProvider
 from ussd_server.values import KAMPALA
@@ -97,7 +97,9 @@ def test_one_person_uploads_a_file_and_another_approves_it(
 
     assert "float of" not in approver.get(path).text
     now = clock.now()
-    ProviderFloat.insert(provider="sandbox", asked_at=now, read_at=now, amount_cents=100_000).execute()
+    ProviderAccount.insert(
+        account="sandbox", provider="sandbox", asked_at=now, read_at=now, amount_cents=100_000
+    ).execute()
     shown = approver.get(path).text
     assert 'more than Sandbox\'s float of <span class="money">UGX 1,000' in shown
     words = re.sub(r"<[^>]+>", " ", shown)

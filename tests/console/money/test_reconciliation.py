@@ -151,7 +151,7 @@ def test_a_bad_statement_is_refused_in_one_sentence(operator: Operators) -> None
     for content, provider, sentence in (
         (b"a,b\n1,2\n", "mtn", "heading"),
         (csv_file([["1"] * 11]), "mtn", "Row"),
-        (b"x", "nobody", "cannot be reconciled"),
+        (b"x", "nobody", "There is no account"),
     ):
         refused = upload(ann, content, provider)
         assert refused.status_code == 400

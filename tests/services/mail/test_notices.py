@@ -18,7 +18,7 @@ from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import User
 from ussd_server.models.operators import Operator
-from ussd_server.models.providers import ProviderFloat
+from ussd_server.models.providers import ProviderAccount
 from ussd_server.models.sending import Event, Mail, Webhook
 from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.clients.keys.messages import CreateApiKey, UpdateApiKey
@@ -257,7 +257,7 @@ def test_operators_learn_that_a_provider_is_away_and_that_it_is_back(
     states, watch = services.provider_states, services.outage_watch
     (state,) = states.list(OPERATOR)
     watch.look()
-    assert ProviderFloat.get().away_since is None
+    assert ProviderAccount.get().away_since is None
     away = replace(state, status=ProviderStatus.UNAVAILABLE, message="It does not answer our calls.")
     for shown in (away, away, state, away, state):
         monkeypatch.setattr(states, "list", lambda _, shown=shown: (shown,))
@@ -267,7 +267,7 @@ def test_operators_learn_that_a_provider_is_away_and_that_it_is_back(
         f"{state.name} answers again",
         f"{state.name} does not answer",
     ]
-    assert ProviderFloat.get().away_since is None
+    assert ProviderAccount.get().away_since is None
     monkeypatch.undo()
     changes = [change.action for change in states.changes(OPERATOR)]
     assert changes.count("provider.away") == changes.count("provider.back") == 2

@@ -16,7 +16,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.payouts import Payout
-from ussd_server.models.providers import ProviderFloat
+from ussd_server.models.providers import ProviderAccount
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Registration
@@ -197,7 +197,15 @@ def test_rows_of_a_disabled_client_wait_until_it_is_enabled_or_they_are_cancelle
 def send_one(desk: PayoutDesk, payout_id: str) -> None:
     with unit_of_work():
         payout = lock_row(Payout, payout_id)
-        assert make_attempts(TransactionCreator(desk.services.runtime), payout, "sandbox", 1) == 1
+        assert (
+            make_attempts(
+                TransactionCreator(desk.services.runtime),
+                payout,
+                desk.services.runtime.providers.accounts["sandbox"],
+                1,
+            )
+            == 1
+        )
     work(desk.services, desk.clock)
 
 
@@ -300,7 +308,9 @@ def test_a_payout_is_found_by_its_names_by_callers_that_may_read_payouts(desk: P
 
 def test_an_approval_beyond_the_float_is_logged(desk: PayoutDesk, caplog: pytest.LogCaptureFixture) -> None:
     now = desk.clock.now()
-    ProviderFloat.insert(provider="sandbox", amount_cents=150_000, read_at=now, asked_at=now).execute()
+    ProviderAccount.insert(
+        account="sandbox", provider="sandbox", amount_cents=150_000, read_at=now, asked_at=now
+    ).execute()
     desk.approve(desk.draft(row("a", amount=1500), reference="P1"))
     assert "larger than the float" not in caplog.text
     desk.approve(desk.draft(row("a", amount=1000), row("b", amount=501), reference="P2"))

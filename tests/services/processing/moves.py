@@ -23,13 +23,17 @@ NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
 class Move:
     """Services, a client with money, and the stand-ins of the old and the new address of one provider."""
 
-    def __init__(self, stack: ExitStack, settings: Settings, clock: MovableClock, provider: str) -> None:
+    def __init__(
+        self, stack: ExitStack, settings: Settings, clock: MovableClock, provider: str, receipts_apart: int = 1000
+    ) -> None:
         self.provider, self.clock = provider, clock
         self._stack, self._settings = stack, settings
         self.old, self.new = self._stand_in(), self._stand_in()
         # Else both would give the same receipts.
         number = self.new.book.next_number
-        stack.enter_context(mock.patch.object(self.new.book, "next_number", side_effect=lambda: number() + 1000))
+        stack.enter_context(
+            mock.patch.object(self.new.book, "next_number", side_effect=lambda: number() + receipts_apart)
+        )
         self.addresses = {each: stack.enter_context(run(each)) for each in (self.old, self.new)}
         self.services = self.start(self.old)
         self.client: RequestContext = a_client()
@@ -71,11 +75,11 @@ def old_connection(move: Move) -> dict[str, str]:
     return second_connection(move, "OLD") | {f"USSD_{move.provider.upper()}_OLD_DRAINING": "1"}
 
 
-def second_connection(move: Move, title: str) -> dict[str, str]:
-    """The settings of a second connection, to the old stand-in."""
+def second_connection(move: Move, title: str, account: str | None = None) -> dict[str, str]:
+    """The settings of a second connection, to the old stand-in; without `account` of the first one's account."""
     kind = move.provider
     named = (mtn_settings if kind == "mtn" else airtel_settings)(move.addresses[move.old])
     prefix = f"USSD_{kind.upper()}_"
     own = {name.replace(prefix, f"{prefix}{title}_"): value for name, value in named.items()}
-    more = {f"{prefix}{title}_KIND": kind, f"{prefix}{title}_ACCOUNT": kind}
+    more = {f"{prefix}{title}_KIND": kind, f"{prefix}{title}_ACCOUNT": account or kind}
     return own | more | {"USSD_PROVIDERS": f"{kind}-{title.lower()},{kind},sandbox"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 
 import pytest
 
@@ -13,7 +15,8 @@ from tests.support.books import check_everything
 from tests.support.money import operator
 from ussd_server.cli.service.doctor_database import check_places
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.processing.messages import EndReview
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder
+from ussd_server.services.processing.messages import Callback, EndReview
 from ussd_server.services.processing.outcomes import REVIEW_ELSEWHERE
 from ussd_server.services.providers.messages import AdoptPlace
 from ussd_server.services.transactions.messages import CreateRefund
@@ -126,3 +129,63 @@ def test_another_user_of_the_same_address_is_another_place_and_another_password_
     assert Transaction.get_by_id(payment).status == "pending"
     move.start(move.old, USSD_MTN_COLLECTION_API_KEY="renewed")
     assert move.services.runtime.providers.of_payment("mtn", Transaction.get_by_id(payment).sent_to, "collection")
+
+
+def call_back(move: Move, reference: str) -> None:
+    """The callback of either address about a reference: its body says a success, which nobody believes."""
+    path = move.services.runtime.tokens.callback_path(move.provider)
+    body = {"externalId": reference, "status": "SUCCESSFUL", "transaction": {"id": reference, "status_code": "TS"}}
+    move.services.callbacks.receive(Callback(move.provider, path.rpartition("/")[2], json.dumps(body).encode()))
+
+
+def sent_and_pending(move: Move) -> Transaction:
+    """A collection that the old address works on for some minutes, when the settings have moved."""
+    for each in (move.old, move.new):
+        each.switches.change({"approve_delay_seconds": 200.0})
+    payment = move.pay("collection")
+    move.work(0)
+    move.start(move.new, **old_connection(move))
+    row: Transaction = Transaction.get_by_id(payment)
+    assert row.status == "pending"
+    return row
+
+
+def test_a_callback_from_the_old_address_finishes_the_payment_that_was_sent_there(move: Move) -> None:
+    row, other = sent_and_pending(move), move.pay("collection", "second", 700)
+    move.work(0)
+    move.old.clock.advance(400)
+    Transaction.update(due_at=move.clock.now() + timedelta(hours=1)).where(Transaction.id == row.id).execute()
+    call_back(move, row.provider_reference)
+    move.work(0)
+    rows = [Transaction.get_by_id(each) for each in (row.id, other)]
+    assert [each.status for each in rows] == ["succeeded", "pending"]
+    assert rows[0].sent_to.startswith(move.addresses[move.old])
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_callback_about_a_payment_of_the_same_name_at_the_new_address_finishes_nothing(
+    move: Move, is_gone: bool
+) -> None:
+    """The new address has a success under the reference of a payment that the old one works on."""
+    row = sent_and_pending(move)
+    new = next(each for each in move.services.runtime.providers.connections if each.connection == move.provider)
+    reference = row.provider_reference.replace("-", "") if new.plain_references else row.provider_reference
+    order = PaymentOrder(row.id, reference, Direction.COLLECTION, row.phone_number, row.amount_cents, "UGX")
+    new.send(order, 5.0)
+    move.new.clock.advance(250)
+    assert new.query_status(order, 5.0).outcome is Outcome.SUCCEEDED
+    if is_gone:
+        move.start(move.new)
+    call_back(move, row.provider_reference)
+    move.work(0)
+    assert Transaction.get_by_id(row.id).status == "pending"
+    if is_gone:
+        move.start(move.new, **old_connection(move))
+    move.old.clock.advance(400)
+    call_back(move, row.provider_reference)
+    move.work(100)
+    row = Transaction.get_by_id(row.id)
+    receipts = [payment.receipt for payment in move.old.book.payments()]
+    assert (row.status, [row.provider_transaction_id]) == ("succeeded", receipts)
+    assert check_everything() == []

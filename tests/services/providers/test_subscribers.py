@@ -10,7 +10,7 @@ from tests.support.money import a_client, operator
 from tests.support.program import Program
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
-from ussd_server.models.providers import ProviderFloat, SubscriberName
+from ussd_server.models.providers import ProviderAccount, SubscriberName
 from ussd_server.providers.messages import Registration
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.status import ServiceError
@@ -75,7 +75,7 @@ def test_the_float_is_asked_for_every_minute_by_one_worker(
     def state() -> tuple[int | None, float, float]:
         measures = {each.name: each.value for each in floats[0].measures()}
         (shown,) = services.provider_states.list(operator())
-        assert shown.float_at == ProviderFloat.get().read_at
+        assert shown.float_at == ProviderAccount.get().read_at
         return shown.float_amount_cents, measures["ussd_provider_float_shillings"], measures["ussd_provider_float_low"]
 
     assert [each.query() for each in floats] == [1, 0]
@@ -90,7 +90,7 @@ def test_the_float_is_asked_for_every_minute_by_one_worker(
     floats[0].query()
     low_since = services.provider_states.list(operator())[0].float_low_since
     assert low_since is not None
-    assert low_since < ProviderFloat.get().read_at, "still low: nothing new"
+    assert low_since < ProviderAccount.get().read_at, "still low: nothing new"
     clock.advance(61)
     floats[0].query()
     assert services.provider_states.list(operator())[0].float_low_since is None

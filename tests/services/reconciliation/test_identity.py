@@ -51,8 +51,11 @@ def test_a_failure_of_theirs_concludes_no_payment(
 def test_a_payment_through_another_provider_is_never_matched(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
-    found = reconcile(services, [mtn_row(paid(services, call, clock, "sandbox's"))], "mtn")
-    assert found.statement.lines == {Verdict.NOT_OURS: 1}
+    line = mtn_row(paid(services, call, clock, "sandbox's"))
+    with pytest.raises(ServiceError, match="The file is not of the account mtn"):
+        reconcile(services, [line], "mtn")
+    line[1] = "payment 4711"
+    assert reconcile(services, [line], "mtn").statement.lines == {Verdict.NOT_OURS: 1}
 
 
 def test_a_payment_under_way_at_either_end_of_a_long_statement_may_be_in_its_neighbour(

@@ -69,7 +69,7 @@ class Entry:
 class SimulatedProvider:
     """MTN's place in the simulation, behind the protocol of all adapters."""
 
-    name = connection = "mtn"
+    name = connection = account = "mtn"
     draining = False
     schedule = MTN_SCHEDULE
     moves_whole_shillings_only = True

@@ -17,9 +17,8 @@ import click
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, Group, progress, show, wants_json
 from ussd_server.cli.money.layouts import RefusedFileError, layout, layouts, reading_of, reading_options
-from ussd_server.cli.names import Days, KnownName, file_argument, two_people
+from ussd_server.cli.names import Days, file_argument, two_people
 from ussd_server.context import operator_context
-from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.reconciliation import messages
 from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.status import ServiceError
@@ -34,7 +33,7 @@ _written_line = writer(messages.ComparedLine)
 
 
 class _Reconcile(Group):
-    """`review` is a group of commands; anything else is the provider of a statement."""
+    """`review` is a group of commands; anything else is the account of a statement."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}:
@@ -47,7 +46,7 @@ class _Reconcile(Group):
     example=_EXAMPLE,
     options_metavar="",
     subcommand_metavar=(
-        "PROVIDER FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] [--covers DAYS] | layout ... | review ..."
+        "ACCOUNT FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] [--covers DAYS] | layout ... | review ..."
     ),
 )
 def reconcile() -> None:
@@ -61,7 +60,8 @@ def reconcile() -> None:
     ussd-server reconcile mtn statement.csv --covers 2026-11-20..2026-11-20 --by Ann --and Ben
     ussd-server reconcile review list
 
-    FILE is CSV or XLSX as downloaded from the provider. Every difference waits on the review list until an operator
+    ACCOUNT is the name of a connection's account at its provider: mtn, airtel, or what USSD_<NAME>_ACCOUNT says. FILE
+    is CSV or XLSX as downloaded from the provider. Every difference waits on the review list until an operator
     ends it. Importing the same file again stores nothing; --dry-run stores nothing at all. A file with more than 1,000
     differences, or that differs in more than half of its lines, or whose running balance breaks, is stored with --yes
     only. With --covers two people state that FILE has every line of some days, which its balances do not show. The
@@ -72,7 +72,7 @@ def reconcile() -> None:
 
 
 @reconcile.command(hidden=True, example=_EXAMPLE)
-@click.argument("provider", type=KnownName(PROVIDER_NAMES))
+@click.argument("account")
 @file_argument
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write every line's result.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Compare, and store nothing.")
@@ -85,7 +85,7 @@ def reconcile() -> None:
 @click.pass_context
 def statement(
     ctx: click.Context,
-    provider: str,
+    account: str,
     file: Path,
     csv_path: Path | None,
     is_dry_run: bool,
@@ -107,7 +107,7 @@ def statement(
     statements = services().provider_statements
     with file.open("rb") as source, _csv_writer(csv_path) as write, progress("lines") as show_lines:
         request = messages.ReconcileStatement(
-            provider,
+            account,
             file.name,
             source,
             write,

@@ -8,9 +8,8 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import group, progress, show, show_lines
-from ussd_server.cli.names import KnownName, Moment, by_option, context_of
+from ussd_server.cli.names import Moment, by_option, context_of
 from ussd_server.context import operator_context
-from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, DayState
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport
 from ussd_server.values import iso_milliseconds, written_amount
@@ -61,29 +60,29 @@ def day() -> None:
 
 @day.command(example="2026-11-20 mtn --by Ann")
 @click.argument("date", type=Moment())
-@click.argument("provider", type=KnownName(PROVIDER_NAMES))
+@click.argument("account")
 @by_option
 @click.option("--and", "second", help="A second person, for steps that no ended difference explains.")
 @click.option("--empty", "is_empty", is_flag=True, help="The provider's statement of this day has no lines.")
-def close(date: datetime, provider: str, by: str, second: str | None, is_empty: bool) -> None:
-    """Close DATE in Kampala for PROVIDER: keep both sums and what explains their difference.
+def close(date: datetime, account: str, by: str, second: str | None, is_empty: bool) -> None:
+    """Close DATE in Kampala for ACCOUNT at a provider: keep both sums and what explains their difference.
 
     Statements that cover the day must have been compared, and the reviews of its differences must have ended: their
     balances run on from before it to after it, or two people stated it (`reconcile --covers`). A day without payments
     is closed with --empty. What changes later counts on the day on which it comes, marked.
     """
     with progress():
-        closed = services().days.close(CloseDay(date.date(), provider, by, is_empty, second), operator_context())
+        closed = services().days.close(CloseDay(date.date(), account, by, is_empty, second), operator_context())
     sums = (closed.ours_cents, closed.theirs_cents, closed.difference_cents)
     ours, theirs, difference = map(written_amount, sums)
-    lines = [f"{closed.date} of {provider} is closed: ours {ours}, theirs {theirs}, difference {difference}."]
+    lines = [f"{closed.date} of {account} is closed: ours {ours}, theirs {theirs}, difference {difference}."]
     show(closed, "\n".join([*lines, *map(_bridge_line, closed.bridge)]))
 
 
 @day.command(name="list", example="--open")
 @click.option("--open", "is_open", is_flag=True, help="Only days that are not closed.")
 def list_(is_open: bool) -> None:
-    """Show the past 31 days of each provider, and which are closed."""
+    """Show the past 31 days of each account at a provider, and which are closed."""
     days = [each for each in services().days.list(operator_context()) if not (is_open and each.closed)]
     show_lines(days, map(_state, days), "Every day is closed.")
 

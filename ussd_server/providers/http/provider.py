@@ -34,6 +34,7 @@ class HttpProvider(ABC, Generic[Access]):
     def __init__(self, access: Access, transport: Transport, *, breaker: Breaker | None = None) -> None:
         self.schedule = access.schedule
         self.connection, self.draining = access.connection or self.name, access.draining
+        self.account = access.account or self.connection
         self._access = access
         self._transport = transport
         self._breaker = breaker or Breaker()

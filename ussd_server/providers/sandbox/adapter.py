@@ -81,7 +81,7 @@ class SandboxProvider:
     section 9; every number outside that list succeeds after a second. `now` returns the time in UTC.
     """
 
-    name = connection = "sandbox"
+    name = connection = account = "sandbox"
     draining = False
     moves_whole_shillings_only = False
     refunds_in_full_only = False

@@ -230,8 +230,8 @@ def _leg_of(hold: Any) -> Leg:
     return Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)
 
 
-def entries_of(transaction_id: str) -> dict[str, tuple[LedgerEntry, ...]]:
-    """The entries of a transaction, by the status with which they were written."""
+def entries_of(transaction_id: str, provider: str | None) -> dict[str, tuple[LedgerEntry, ...]]:
+    """The entries of a transaction, by the status with which they were written. The provider's account has its name."""
     entries: dict[str, tuple[LedgerEntry, ...]] = {}
     moved = set()
     for transfer in _TRANSFERS.rows(Transfer, transaction_id=transaction_id):
@@ -240,17 +240,21 @@ def entries_of(transaction_id: str) -> dict[str, tuple[LedgerEntry, ...]]:
         status = TransactionStatus.REVERSED if is_back else _WRITTEN_WITH[transfer.kind]
         if transfer.kind in ("move", "post"):
             moved.add(transfer.purpose)
-        entries[status] = entries.get(status, ()) + _entries(transfer)
+        entries[status] = entries.get(status, ()) + _entries(transfer, provider)
     return entries
 
 
-def _entries(transfer: Any) -> tuple[LedgerEntry, ...]:
+def _entries(transfer: Any, provider: str | None) -> tuple[LedgerEntry, ...]:
     cents, purpose = transfer.amount_cents, transfer.purpose
+    debit, credit = (
+        PROVIDER_ACCOUNT.format(provider) if account_kind(name) == "provider" else name
+        for name in (transfer.debit, transfer.credit)
+    )
     if transfer.kind == "hold":
-        return (LedgerEntry(transfer.debit, -cents, f"{purpose}_reserved"),)
+        return (LedgerEntry(debit, -cents, f"{purpose}_reserved"),)
     if transfer.kind == "void":
-        return (LedgerEntry(transfer.debit, cents, f"{purpose}_released"),)
-    return LedgerEntry(transfer.debit, -cents, purpose), LedgerEntry(transfer.credit, cents, purpose)
+        return (LedgerEntry(debit, cents, f"{purpose}_released"),)
+    return LedgerEntry(debit, -cents, purpose), LedgerEntry(credit, cents, purpose)
 
 
 def end_holds(holds: Collection[Leg], kind: str) -> list[Leg]:

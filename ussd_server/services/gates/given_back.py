@@ -65,7 +65,7 @@ def can_be_given_back(payers: Transaction, row: Transaction) -> bool:
     payers = lock_row(Transaction, payers.id)
     if payers.status != TransactionStatus.SUCCEEDED or left_of(payers) != payers.amount_cents:
         return False
-    names = {payers.account, row.account, FEES_ACCOUNT, PROVIDER_ACCOUNT.format(row.provider)}
+    names = {payers.account, row.account, FEES_ACCOUNT, PROVIDER_ACCOUNT.format(row.provider_account)}
     cents = lock_accounts(row.client_id, names)
     for account, moved in (
         (row.account, row.amount_cents - row.fee_cents),
@@ -116,4 +116,4 @@ def outside_of(row: Transaction) -> str:
     """The account outside from or to which a payment, a deposit or a correction moves money."""
     if row.type == TransactionType.DEPOSIT:
         return DEPOSITS_ACCOUNT
-    return BANK_ACCOUNT if row.provider is None else PROVIDER_ACCOUNT.format(row.provider)
+    return BANK_ACCOUNT if row.provider is None else PROVIDER_ACCOUNT.format(row.provider_account)

@@ -35,7 +35,7 @@ def payments_like(movement: Movement) -> list[Transaction]:
     """
     told_at = movement.at
     types = types_of(movement.direction)
-    same = (Transaction.provider == movement.account) & (Transaction.amount_cents == movement.amount_cents)
+    same = (Transaction.provider_account == movement.account) & (Transaction.amount_cents == movement.amount_cents)
     same &= Transaction.type.in_(types)
     has_succeeded = Transaction.status == TransactionStatus.SUCCEEDED
     if told_at is not None:
@@ -48,8 +48,8 @@ def payments_like(movement: Movement) -> list[Transaction]:
         may_be = Transaction.status.in_(UNFINISHED)
         if movement.receipt is None:
             may_be |= has_succeeded
-        elif movement.account in WITH_TWO_RECEIPTS:
-            may_be |= is_its_own & Transaction.provider_receipt.is_null()
+        else:
+            may_be |= is_its_own & Transaction.provider_receipt.is_null() & Transaction.provider.in_(WITH_TWO_RECEIPTS)
         rows = Transaction.select().where(
             # By client, because the index of phone numbers begins with it.
             Transaction.client_id.in_(Client.select(Client.id)),
@@ -76,7 +76,7 @@ def payers_payment_like(row: Transaction, now: datetime) -> Transaction | None:
         Transaction.select()
         .join(Movement, on=(Movement.transaction_id == Transaction.id))
         .where(
-            Movement.account == row.provider,
+            Movement.account == row.provider_account,
             Movement.direction == direction_of(row),
             Movement.amount_cents == row.amount_cents,
             _is_or_lacks(Movement.phone_number, row.phone_number),
@@ -103,7 +103,7 @@ def named_by(movement: Movement) -> Transaction | None:
     beside = [each["transaction_id"] for each in movement.beside if each.get("transaction_id")]
     rows = Transaction.select().where(
         has_receipt_of(written) | Transaction.id.in_(beside),
-        Transaction.provider == movement.account,
+        Transaction.provider_account == movement.account,
         Transaction.type.in_(types_of(movement.direction)),
         Transaction.origin != Origin.PAYER,
     )

@@ -149,7 +149,7 @@ def use_for(row: Transaction, way: WayIn, now: datetime) -> UseResult:
     if way is WayIn.REVIEW and has_contest(row):
         make_own(row, now, told=[{"way": WayIn.REVIEW, "at": iso_milliseconds(now)}])
         return _COUNTS
-    if len(receipts) < (2 if account in WITH_TWO_RECEIPTS else 1):
+    if len(receipts) < (2 if row.provider in WITH_TWO_RECEIPTS else 1):
         lock_amount(account, direction, row.amount_cents)
         # Once contested, a payment stays so until operators decide, whatever happens to the other payment.
         other = find_row(Transaction, row.contested_id) if row.contested_id else payers_payment_like(row, now)

@@ -69,7 +69,7 @@ _INSERT = CompiledQuery(
 
 def account_of(row: Transaction) -> str:
     """The account at the provider, or at the bank, at which a payment of ours moves money."""
-    return BANK if row.type == TransactionType.SETTLEMENT else str(row.provider)
+    return BANK if row.type == TransactionType.SETTLEMENT else str(row.provider_account)
 
 
 def direction_of(row: Transaction) -> str:

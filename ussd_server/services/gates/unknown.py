@@ -52,7 +52,7 @@ def _payments_of(account: str, told: Sequence[Told]) -> Callable[[Told], bool]:
     amounts = {each.amount_cents for each in told}
     numbers = {each.phone_number for each in told if each.phone_number is not None}
     written = {each.receipt for each in told if each.receipt}
-    ours = Transaction.provider == account
+    ours = Transaction.provider_account == account
     named = Transaction.select().where(has_receipt_of(written | set(map(comparable_receipt, written))), ours)
     forms = {comparable_receipt(receipt) for row in named for receipt in receipts_of(row)}
     by_number = Transaction.select(Transaction.phone_number, Transaction.amount_cents).where(

@@ -14,6 +14,7 @@ from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.movements import booking
 from ussd_server.services.incoming.codes import canonical
+from ussd_server.services.providers.accounts import provider_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
@@ -89,7 +90,7 @@ class IncomingBook:
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         self._creator, self._receipts = creator, ReceiptWriter(runtime)
-        self._clock = runtime.clock
+        self._clock, self._providers = runtime.clock, runtime.providers
 
     def book(
         self,
@@ -125,7 +126,8 @@ class IncomingBook:
         columns = DraftColumns(
             account=code.account,
             phone_number=movement.phone_number,
-            provider=movement.account,
+            provider=provider_of(movement.account, self._providers),
+            provider_account=movement.account,
             provider_transaction_id=movement.receipt,
             description=code.description,
             metadata={"payment_code": code.code},

@@ -48,20 +48,20 @@ class NoticeService:
         self._is_money_held = runtime.settings.hold_money
 
     def paths(self, context: RequestContext) -> list[IncomingPaths]:
-        """The path and the signing secret of every provider that is switched on, for the operator to register there."""
+        """The path and the signing secret of every account, for the operator to register at its provider."""
         context.require_operator()
         return [
             IncomingPaths(
-                each.name,
-                self._tokens.incoming_path(each.name),
-                self._tokens.incoming_signing_secrets(each.name)[-1],
+                account,
+                self._tokens.incoming_path(account),
+                self._tokens.incoming_signing_secrets(account)[-1],
             )
-            for each in self._providers
+            for account in sorted(self._providers.accounts)
         ]
 
     def require_path(self, provider: str, secret: str) -> None:
         """Raise NOT_FOUND for an unknown path."""
-        if self._providers.get(provider) is None or not self._tokens.is_incoming_secret(provider, secret):
+        if provider not in self._providers.accounts or not self._tokens.is_incoming_secret(provider, secret):
             raise ServiceError(Code.NOT_FOUND, "Not found")
 
     def require_signature(self, provider: str, headers: Mapping[str, str], body: bytes) -> None:

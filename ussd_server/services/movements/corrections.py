@@ -39,6 +39,7 @@ from ussd_server.services.movements.movements import (
 )
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.processing.outcomes import fail, follow_refunds
+from ussd_server.services.providers.accounts import provider_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.audited import audit_payment, audited
 from ussd_server.services.transactions.create import (
@@ -74,7 +75,7 @@ class CorrectionService:
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         self._clock, self._vault, self._outbox = runtime.clock, runtime.vault, runtime.mail_outbox
-        self._creator = creator
+        self._creator, self._providers = creator, runtime.providers
 
     def correct(self, request: CorrectMovement, context: RequestContext) -> MovementView:
         """Book a held movement for a client; what an account has too little of is the client's shortfall.
@@ -176,7 +177,8 @@ class CorrectionService:
         columns = DraftColumns(
             account=account,
             phone_number=movement.phone_number,
-            provider=None if is_bank else movement.account,
+            provider=None if is_bank else provider_of(movement.account, self._providers),
+            provider_account=None if is_bank else movement.account,
             provider_transaction_id=movement.receipt,
             effect=effect,
             corrects=None if payment is None else payment.id,

@@ -37,7 +37,7 @@ def own_payments(request: ListMovements) -> Any:
     if request.provider == BANK:
         rows = rows.where(Transaction.type == TransactionType.SETTLEMENT)
     elif request.provider is not None:
-        rows = rows.where(Transaction.provider == request.provider)
+        rows = rows.where(Transaction.provider_account == request.provider)
     if request.day is not None:
         begin, end = bounds_of_day(request.day)
         rows = rows.where(

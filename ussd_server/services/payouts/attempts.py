@@ -24,6 +24,7 @@ from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem, transaction_reference
 from ussd_server.models.transactions import IN_REVIEW, Transaction
+from ussd_server.providers.messages import Provider
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.sending import has_correction, other_attempts, person_of
 from ussd_server.services.payouts.holds import release
@@ -68,18 +69,18 @@ class LateSuccess(Enum):
     SECOND = "second"
 
 
-def make_attempts(creator: TransactionCreator, payout: Payout, provider: str, most: int) -> int:
-    """Make the transactions of up to `most` rows that wait for a provider, in the order of their lines.
+def make_attempts(creator: TransactionCreator, payout: Payout, connection: Provider, most: int) -> int:
+    """Make the transactions of up to `most` rows that wait for a connection's provider, in the order of their lines.
 
     Rows that may not be paid now are skipped, and their money is released. Returns how many were made. Call in a unit
     of work with the payout locked.
     """
-    rows = _WAITING.rows(PayoutItem, payout_id=payout.id, provider=provider, most=most)
+    rows = _WAITING.rows(PayoutItem, payout_id=payout.id, provider=connection.name, most=most)
     if skipped := _unpayable(payout, rows):
         release(payout, skipped)
         rows = [row for row in rows if row.line not in skipped]
     if rows:
-        _make(creator, payout, rows)
+        _make(creator, payout, rows, connection.account)
     return len(rows)
 
 
@@ -120,9 +121,9 @@ def used_references(client_id: str, references: Collection[str]) -> set[str]:
     return {reference for (reference,) in rows}
 
 
-def _make(creator: TransactionCreator, payout: Payout, rows: Sequence[PayoutItem]) -> None:
+def _make(creator: TransactionCreator, payout: Payout, rows: Sequence[PayoutItem], account: str) -> None:
     made_by, user_id, names = maker_of_payout(payout), person_of(payout), _names_of(payout, rows)
-    drafts = [_draft(creator, payout, row, names[row.line], made_by, user_id) for row in rows]
+    drafts = [_draft(creator, payout, row, names[row.line], made_by, user_id, account) for row in rows]
     attempts = [
         {
             "payout_id": payout.id,
@@ -166,7 +167,13 @@ def _names_of(payout: Payout, rows: Sequence[PayoutItem]) -> Mapping[int, _Name]
 
 
 def _draft(
-    creator: TransactionCreator, payout: Payout, row: PayoutItem, name: _Name, by: MadeBy, user_id: str | None
+    creator: TransactionCreator,
+    payout: Payout,
+    row: PayoutItem,
+    name: _Name,
+    by: MadeBy,
+    user_id: str | None,
+    account: str,
 ) -> Draft:
     identity = RequestIdentity(
         payout.client_id,
@@ -177,6 +184,7 @@ def _draft(
     columns = DraftColumns(
         phone_number=row.phone_number,
         provider=row.provider,
+        provider_account=account,
         account=MAIN_ACCOUNT,
         operator=payout.operator,
         payout_id=payout.id,
@@ -186,7 +194,7 @@ def _draft(
         user_id=user_id,
         request_id=payout.approval_request_id,
     )
-    holds = (MAIN_ACCOUNT, PROVIDER_ACCOUNT.format(row.provider))
+    holds = (MAIN_ACCOUNT, PROVIDER_ACCOUNT.format(account))
     draft = creator.draft(identity, Plan(row.amount_cents, columns, holds, made_by=by, fee_cents=row.fee_cents))
     if name.number < row.attempt:
         named = transaction_reference(payout.reference, row.reference, name.number)

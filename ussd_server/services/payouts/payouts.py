@@ -14,7 +14,7 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import long_unit_of_work, release_connection
 from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.models.providers import ProviderFloat
+from ussd_server.models.providers import ProviderAccount
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
@@ -28,6 +28,7 @@ from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.holds import release, waiting_providers
 from ussd_server.services.payouts.rounds import PayoutRounds
+from ussd_server.services.providers.providers import Providers
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import ids_of_same_person
 from ussd_server.services.transactions.create import TransactionCreator
@@ -102,7 +103,7 @@ class PayoutService:
     def shortfalls(self, payout_id: str, context: RequestContext) -> tuple[messages.FloatShortfall, ...]:
         """The providers whose float is too low for a draft; none for other payouts. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        return _shortfalls(_find(payout_id, context))
+        return tuple(_shortfalls(_find(payout_id, context), self._providers))
 
     def providers_awaited(self, payout_id: str, context: RequestContext) -> tuple[messages.WaitingProvider, ...]:
         """The providers for which ready or queued rows wait, because they take no payments now. NOT_FOUND as `get`."""
@@ -201,7 +202,7 @@ class PayoutService:
         """Approve a payout, and reserve its money if it is due within a day (`PayoutApproval.approve`)."""
         context.require("payouts:approve")
         payout = _find(request.payout_id, context)
-        short = _shortfalls(payout)
+        short = tuple(_shortfalls(payout, self._providers))
         row = self._approval.approve(payout, request, context)
         for each in short:
             log.warning("a payout that is larger than the float was approved", provider=each.provider)
@@ -259,19 +260,21 @@ def _find(payout_id: str, context: RequestContext) -> Payout:
     return find_by_id(own, Payout, payout_id, "Payout")
 
 
-def _shortfalls(payout: Payout) -> tuple[messages.FloatShortfall, ...]:
+def _shortfalls(payout: Payout, providers: Providers) -> Iterator[messages.FloatShortfall]:
     if payout.status != messages.PayoutStatus.DRAFT:
-        return ()
-    needed = fn.SUM(PayoutItem.amount_cents)
+        return
     rows: Any = (
-        PayoutItem.select(PayoutItem.provider, needed, ProviderFloat.amount_cents)
-        .join(ProviderFloat, on=(ProviderFloat.provider == PayoutItem.provider))
+        PayoutItem.select(PayoutItem.provider, fn.SUM(PayoutItem.amount_cents))
         .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.round == payout.round)
-        .group_by(PayoutItem.provider, ProviderFloat.amount_cents)
-        .having(needed > ProviderFloat.amount_cents)
+        .group_by(PayoutItem.provider)
         .order_by(PayoutItem.provider)
     )
-    return tuple(messages.FloatShortfall(provider, int(sum_), int(kept)) for provider, sum_, kept in rows.tuples())
+    floats = {row.account: row.amount_cents for row in ProviderAccount.select()}
+    for provider, needed in rows.tuples():
+        connection = providers.get(provider, payout.client_id)
+        kept = floats.get(connection.account) if connection else None
+        if kept is not None and needed > kept:
+            yield messages.FloatShortfall(provider, int(needed), kept)
 
 
 _BEGIN = (0, 0)

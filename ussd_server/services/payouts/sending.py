@@ -104,7 +104,7 @@ class PayoutSender:
         provider = self._providers.get(name, row.client_id)
         assert provider is not None
         room = room_at(name, provider.schedule.per_second, row, now)
-        return make_attempts(self._creator, row, name, room) if room > 0 else 0
+        return make_attempts(self._creator, row, provider, room) if room > 0 else 0
 
     def _match_names(self, row: Payout) -> None:
         """Look up some names, while no database transaction is open, and keep how they compare."""

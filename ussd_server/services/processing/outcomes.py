@@ -73,7 +73,7 @@ def succeed(
     if row.type == TransactionType.COLLECTION:
         legs = _legs_of_collection(row)
     else:
-        legs = ledger.end_holds(ledger.holds_of(row.id), "post") or _legs_without_hold(row)
+        legs = ledger.end_holds(_holds_of(row, now), "post") or _legs_without_hold(row)
     ledger.write_entry(row.client_id, row.id, legs, now)
     row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, None, now, None
     close_review(row, REVIEW_SILENT, now)
@@ -163,14 +163,23 @@ def is_left_to_provider(row: Transaction) -> bool:
 
 def _legs_of_collection(row: Transaction) -> list[ledger.Leg]:
     """What a collection moves: the amount into the client's account, and its fee out of that."""
-    provider = ledger.PROVIDER_ACCOUNT.format(row.provider)
+    provider = ledger.PROVIDER_ACCOUNT.format(row.provider_account)
     return ledger.legs_of(row, "move", provider, row.account)
+
+
+def _holds_of(row: Transaction, now: datetime) -> list[ledger.Leg]:
+    """The open holds of a payment; none, and they are released, where it left another account than expected."""
+    holds, outside = ledger.holds_of(row.id), ledger.PROVIDER_ACCOUNT.format(row.provider_account)
+    if not holds or row.provider is None or outside in {hold.credit for hold in holds}:
+        return holds
+    ledger.write_entry(row.client_id, row.id, ledger.end_holds(holds, "void"), now)
+    return []
 
 
 def _legs_without_hold(row: Transaction) -> list[ledger.Leg]:
     """A payment that left after its reservation was released: debits the account; what it lacks is a shortfall."""
     is_settlement = row.type == TransactionType.SETTLEMENT
-    outside = ledger.BANK_ACCOUNT if is_settlement else ledger.PROVIDER_ACCOUNT.format(row.provider)
+    outside = ledger.BANK_ACCOUNT if is_settlement else ledger.PROVIDER_ACCOUNT.format(row.provider_account)
     lacking = ledger.lacking_cents(row.client_id, row.account, outside, row.amount_cents + row.fee_cents)
     return ledger.legs_of(row, "move", row.account, outside, lacking)
 

@@ -68,7 +68,7 @@ _WAIT_FOR_PLACE_SECONDS = 600
 # How often a payment in review is tried again, in case the settings have its place again.
 _LOOK_FOR_PLACE_SECONDS = 60
 _WAIT_FOR_FAILED_SECONDS = 7200
-_ASKED = ("asked_at", "ask_attempts", "sent_reference", "sent_to", "status", "updated_at")
+_ASKED = ("asked_at", "ask_attempts", "provider_account", "sent_reference", "sent_to", "status", "updated_at")
 # The columns that `apply_answer` leaves as they are when another worker or a callback has set them during the call.
 _NEXT_STEP = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 
@@ -180,6 +180,8 @@ class PaymentProcessor:
             is_sent = fault is None and _may_be_sent(row)
             if is_sent:
                 self._mark_asked(row, provider)
+            elif row.sent_to is None:
+                row.change(provider_account=provider.account)
         payment = payment_order(row, provider)
         called_at = self._clock.now()
         if is_sent:
@@ -229,6 +231,8 @@ class PaymentProcessor:
         now = self._clock.now()
         row.sent_reference = sent_reference(row, provider)
         row.asked_at = row.updated_at = now
+        if row.sent_to is None:
+            row.provider_account = provider.account
         row.sent_to = provider.place(Direction(row.type))
         row.ask_attempts += 1
         if row.status == TransactionStatus.CREATED:

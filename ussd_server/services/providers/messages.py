@@ -51,6 +51,7 @@ class OperatorProviderState(ProviderState):
     """
 
     connection: Annotated[str, "The name of the connection in the settings."]
+    account: Annotated[str, "The name of the account there, which several connections may share."]
     float_amount_cents: Annotated[Cents | None, "The money for disbursements at the provider, in shillings."]
     float_at: Annotated[datetime | None, "When the provider told it."]
     float_low_since: Internal[datetime | None]

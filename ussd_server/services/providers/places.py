@@ -25,8 +25,8 @@ def adopt(request: AdoptPlace, providers: Providers, context: RequestContext, no
     """Let a connection have the payments of another place, because two operators say that both are one.
 
     They are queried there, and sent again there if it does not find them: were it another place, they could be paid
-    twice. Raises INVALID_REQUEST for an unknown connection, for a place that no payment was sent to, and unless two
-    different people are named with a reason.
+    twice. Raises INVALID_REQUEST for an unknown connection, for a place that no payment was sent to, or one of another
+    account, and unless two different people are named with a reason.
     """
     context.require_operator()
     decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
@@ -35,13 +35,15 @@ def adopt(request: AdoptPlace, providers: Providers, context: RequestContext, no
         names = ", ".join(each.connection for each in providers.connections)
         raise ServiceError(Code.INVALID_REQUEST, f"connection: Must be one of: {names}.")
     with unit_of_work():
+        of_place = (Transaction.provider == connection.name) & (Transaction.sent_to == request.old)
+        if other := Transaction.get_or_none(of_place, Transaction.provider_account != connection.account):
+            sentence = (
+                f"connection: Its account is {connection.account}, and that of the payments {other.provider_account}."
+            )
+            raise ServiceError(Code.INVALID_REQUEST, sentence)
         count = sum(
             Transaction.update(sent_to=connection.place(direction))
-            .where(
-                Transaction.provider == connection.name,
-                Transaction.type == direction.value,
-                Transaction.sent_to == request.old,
-            )
+            .where(of_place, Transaction.type == direction.value)
             .execute()
             for direction in Direction
         )

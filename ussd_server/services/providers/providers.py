@@ -111,6 +111,8 @@ class Providers:
         last_draining = sorted(self.connections, key=lambda each: each.draining)
         self._last_draining, self.owners = last_draining, owners
         self._switched_on = {each.name: each for each in reversed(last_draining)}
+        self.accounts: Mapping[str, Provider] = {each.account: each for each in reversed(last_draining)}
+        """A connection of each account, one that takes new payments where there is one."""
         self._is_away = is_away
         self._why_off = why_off
         self._mobile_blocks = mobile_blocks

@@ -10,7 +10,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.languages import gettext, marked
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operations import WorkerHeartbeat
-from ussd_server.models.providers import ProviderFloat
+from ussd_server.models.providers import ProviderAccount
 from ussd_server.providers.http.replies import UNREACHED, is_cause, is_refusal
 from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import title
@@ -51,7 +51,7 @@ class ProviderStateService:
         context.require("transactions:read")
         now = self._clock.now()
         workers = [row.measures["recent"] for row in WorkerHeartbeat.select(WorkerHeartbeat.measures)]
-        floats = {row.provider: row for row in ProviderFloat.select()}
+        floats = {row.account: row for row in ProviderAccount.select()}
         is_operator = context.caller.kind is CallerKind.OPERATOR
         waiting = waiting_elsewhere(self._providers) if is_operator else {}
         taking = list(self._providers)
@@ -60,11 +60,12 @@ class ProviderStateService:
         for provider in [*taking, *others]:
             sums = sums_of(provider.connection, workers, now)
             status, since, message = self._judge(provider, sums)
-            kept = floats.get(provider.name)
+            kept = floats.get(provider.account)
             states.append(
                 OperatorProviderState(
                     provider=provider.name,
                     connection=provider.connection,
+                    account=provider.account,
                     name=title(provider.name),
                     status=status,
                     collections=provider.bounds[Direction.COLLECTION],
@@ -89,9 +90,10 @@ class ProviderStateService:
     def changes(self, context: RequestContext) -> tuple[ProviderChange, ...]:
         """The last 20 changes of the providers that are set up here, newest first."""
         context.require_operator()
+        names = {*self._providers.accounts, *(each.name for each in self._providers.connections)}
         rows = (
             AuditEvent.select()
-            .where(AuditEvent.client_id.is_null(), AuditEvent.object_id.in_([each.name for each in self._providers]))
+            .where(AuditEvent.client_id.is_null(), AuditEvent.object_id.in_(names))
             .order_by(AuditEvent.id.desc())
             .limit(_CHANGES_SHOWN)
         )
@@ -162,18 +164,18 @@ class OutageWatch:
         """
         for connection in self._providers:
             self._switches.follow_refusals(connection)
-        kept = {row.provider: row.away_since is not None for row in ProviderFloat.select()}
+        kept = {row.account: row.away_since is not None for row in ProviderAccount.select()}
         states = {state.provider: state for state in reversed(self._states.list(operator_context()))}
         for state in states.values():
             is_away = state.status is ProviderStatus.UNAVAILABLE
             # A provider whose float was never queried has no row yet.
-            is_known = state.provider in kept and state.status is not ProviderStatus.SWITCHED_OFF
-            if is_known and kept[state.provider] is not is_away:
+            is_known = state.account in kept and state.status is not ProviderStatus.SWITCHED_OFF
+            if is_known and kept[state.account] is not is_away:
                 self._record(state, is_away)
 
     def _record(self, state: OperatorProviderState, is_away: bool) -> None:
         with unit_of_work():
-            row, now = lock_row(ProviderFloat, state.provider), self._clock.now()
+            row, now = lock_row(ProviderAccount, state.account), self._clock.now()
             if (row.away_since is not None) is is_away:
                 # Another worker has recorded it first.
                 return
@@ -183,7 +185,7 @@ class OutageWatch:
                 automatic_context(),
                 now,
                 client_id=None,
-                object_id=row.provider,
+                object_id=row.account,
                 is_automatic=True,
                 reason=state.message,
             )

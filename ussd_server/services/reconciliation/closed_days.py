@@ -11,11 +11,13 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.movements import Movement, counts
+from ussd_server.models.providers import ProviderAccount
 from ussd_server.models.statements import ClosedDay, ProviderStatement, StatementDay, StatementState
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.given_back import is_given_back
 from ussd_server.services.operator_names import require_name, require_two_names
+from ussd_server.services.providers.accounts import provider_of
 from ussd_server.services.reconciliation.days.bridge import (
     SETTLES_WITHIN,
     DayBridge,
@@ -37,7 +39,7 @@ from ussd_server.services.reconciliation.messages import (
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import SUCCESSFUL
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA, bounds_of_day, new_id, written_amount
+from ussd_server.values import KAMPALA, bounds_of_day, kampala_day, new_id, written_amount
 from ussd_server.wire import columns_of, view_of_row
 
 _DAYS_LISTED = 31
@@ -52,9 +54,10 @@ class DayService:
     def close(self, request: CloseDay, context: RequestContext) -> ClosedDayView:
         """Close a day: compute both sums and the bridge between them, and keep them with their proof.
 
-        INVALID_REQUEST for a day that is not over or is closed, that no statement covers, while one of its differences
-        is open, and with one name where the bridge takes two. Payments of ours that the statements lack become
-        differences of the newest statement first. A day without payments here is also closed with an empty statement.
+        INVALID_REQUEST for an unknown account, a day that is not over or is closed, that no statement covers, while one
+        of its differences is open, and with one name where the bridge takes two. Payments of ours that the statements
+        lack become differences of the newest statement first. A day without payments here is also closed with an empty
+        statement.
         """
         context.require_operator()
         names = _names_of(request)
@@ -118,7 +121,7 @@ class DayService:
         return _covered(request) is None and not _has_payments(request, self._clock.now()) and not _has_lines(request)
 
     def list(self, context: RequestContext) -> tuple[DayState, ...]:
-        """The past 31 days of each provider that is switched on, newest first, and which of them are closed.
+        """The past 31 days of each account while the settings had it, newest first, and which of them are closed.
 
         Days before the first client was made are left out.
         """
@@ -128,11 +131,19 @@ class DayService:
         past = (today - timedelta(days=back) for back in range(1, _DAYS_LISTED + 1))
         days = [day.isoformat() for day in past if day >= began]
         closed = {(row.provider, row.day): _view(row) for row in ClosedDay.select().where(ClosedDay.day.in_(days))}
-        names = sorted({*(each.name for each in self._providers), *(provider for provider, _ in closed)})
-        return tuple(_state(day, name, closed.get((name, day))) for day in days for name in names)
+        until = {row.account: kampala_day(row.asked_at) for row in ProviderAccount.select()}
+        until |= dict.fromkeys(self._providers.accounts, days[0] if days else "")
+        names = sorted({*until, *(account for account, _ in closed)})
+        return tuple(
+            _state(day, name, closed.get((name, day)))
+            for day in days
+            for name in names
+            if day <= until.get(name, "") or (name, day) in closed
+        )
 
     def _bridge(self, request: CloseDay, covered: Coverage | None, now: datetime) -> DayBridge:
         """The bridge of a day that is over, if it is closed now."""
+        provider_of(request.provider, self._providers)
         if bounds_of_day(request.date)[1] + SETTLES_WITHIN > now:
             raise _refusal("The day is not over, or has just ended; wait a minute")
         if covered is not None:

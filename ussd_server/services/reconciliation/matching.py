@@ -14,6 +14,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.gates.given_back import counts_elsewhere
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
+from ussd_server.services.reconciliation.other_accounts import OtherAccounts
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Effect, Origin, TransactionType
 from ussd_server.values import comparable_receipt, is_id, new_id_floor, with_hyphens
@@ -102,15 +103,15 @@ class Match:
 
 
 class Matcher:
-    """Compares one statement with the transactions of its provider.
+    """Compares one statement with the transactions of its account.
 
     A line is matched by the provider's id, then by our reference, never by its amount. A transaction is matched once,
     by a success before a failure: a second success is not ours. Memory grows by some 100 bytes for each matched line.
     """
 
-    def __init__(self, provider: str, dates: StatementDates) -> None:
+    def __init__(self, account: str, provider: str, dates: StatementDates) -> None:
         """`dates` receive the dates of matched lines."""
-        self._provider = provider
+        self._account, self.others = account, OtherAccounts(account, provider)
         self._dates = dates
         self._matched: set[bytes] = set()
         self._failed: set[bytes] = set()
@@ -122,6 +123,7 @@ class Matcher:
     def compare(self, lines: Sequence[ProviderLine]) -> list[Match]:
         """The results of some lines, in their order; queries the database a few times for all of them."""
         named = self._named_by(lines)
+        self.others.note([line for line, ours in zip(lines, named, strict=True) if not ours])
         refunds = self._refunds_of(lines, named)
         return [self._match(line, ours, refunds) for line, ours in zip(lines, named, strict=True)]
 
@@ -139,7 +141,7 @@ class Matcher:
 
     def missing(self, period: Period) -> Iterator[ComparedLine]:
         """The results for what succeeded here within the period and has no line."""
-        for ours in _payments_within(self._provider, period):
+        for ours in _payments_within(self._account, period):
             if _key(ours.id) not in self._matched:
                 self.ours_cents += ours.signed_cents
                 yield _result(None, Verdict.NOT_THEIRS, ours, ours.signed_cents, None, is_difference=True)
@@ -171,7 +173,7 @@ class Matcher:
         written = defaultdict(list)
         for each in ids:
             written[comparable_receipt(each)].append(each)
-        users = users_of_receipts(written.keys(), [self._provider]).tuples()
+        users = users_of_receipts(written.keys(), self._account).tuples()
         owners = [(str(transaction_id), receipt) for transaction_id, receipt in users]
         payments = {ours.id: ours for ours in self._select(Transaction.id, dict(owners))}
         for transaction_id, receipt in owners:
@@ -198,7 +200,7 @@ class Matcher:
         if not values:
             return []
         rows: Any = Transaction.select(*_COLUMNS).where(
-            column.in_(list(values)), Transaction.provider == self._provider, ~counts_elsewhere()
+            column.in_(list(values)), Transaction.provider_account == self._account, ~counts_elsewhere()
         )
         # The last one of a name, because those before it were never sent.
         return [OurPayment(*row) for row in rows.order_by(Transaction.id).tuples().iterator()]
@@ -286,9 +288,9 @@ def _may_be_refund(refund: OurPayment, original: OurPayment, line: ProviderLine)
     return comparable_receipt(line.provider_id) in refund.receipts | original.receipts
 
 
-def _payments_within(provider: str, period: Period) -> Iterator[OurPayment]:
+def _payments_within(account: str, period: Period) -> Iterator[OurPayment]:
     """Transactions that succeeded here and that the statement of a period must have, in pages."""
-    has_moved = (Transaction.provider == provider) & Transaction.status.in_(SUCCESSFUL)
+    has_moved = (Transaction.provider_account == account) & Transaction.status.in_(SUCCESSFUL)
     requested = Transaction.select(*_COLUMNS).where(
         has_moved,
         Transaction.type.in_(AT_PROVIDERS),
@@ -303,7 +305,7 @@ def _payments_within(provider: str, period: Period) -> Iterator[OurPayment]:
     came = (
         Transaction.select(*_COLUMNS)
         .join(Movement, on=(Movement.transaction_id == Transaction.id))
-        .where(has_moved, Movement.account == provider)
+        .where(has_moved, Movement.account == account)
         .where((Transaction.origin == Origin.PAYER) | (Transaction.type == TransactionType.CORRECTION))
         .where(~counts_elsewhere())
         .where(Movement.at >= period.first, Movement.at <= period.last, Movement.receipt.is_null(False))

@@ -19,6 +19,7 @@ from ussd_server.services.gates.movements import recovering
 from ussd_server.services.gates.receipts import lock_receipts
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.processing.outcomes import follow_refunds
+from ussd_server.services.providers.accounts import provider_of
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.matching import Matcher
 from ussd_server.services.reconciliation.messages import (
@@ -56,7 +57,7 @@ class RecoveryService:
         self._creator = creator
         self._statements = statements
         self._references = runtime.references
-        self._clock = runtime.clock
+        self._clock, self._providers = runtime.clock, runtime.providers
 
     def find(self, request: FindLost, context: RequestContext) -> tuple[LostPayment, ...]:
         """The lost payments of all statements, 10,000 at most. INVALID_REQUEST for a file that cannot be read."""
@@ -64,7 +65,7 @@ class RecoveryService:
         lost_payments: list[LostPayment] = []
         for provider, source in request.statements:
             reader = self._statements.reader_of(provider, request.reading)
-            matcher = Matcher(provider, reader.dates)
+            matcher = Matcher(provider, provider_of(provider, self._providers), reader.dates)
             lost = []
             try:
                 for lines in chunked(reader.lines(source), _BATCH):
@@ -73,6 +74,7 @@ class RecoveryService:
                             lost.append((line, match.compared))
                     if len(lost) > _MOST_LOST:
                         raise ServiceError(Code.INVALID_REQUEST, "Too many payments are unknown; is it the right file?")
+                matcher.others.refuse()
             except SpreadsheetError as error:
                 raise ServiceError(Code.INVALID_REQUEST, f"{provider}: {error}") from None
             lost_payments += [
@@ -122,7 +124,8 @@ class RecoveryService:
         columns: DraftColumns = {
             "account": account,
             "phone_number": original.phone_number if original else payment.phone_number,
-            "provider": payment.provider,
+            "provider": provider_of(payment.provider, self._providers),
+            "provider_account": payment.provider,
             "provider_transaction_id": payment.provider_id,
             "request_id": context.request_id,
             "operator": names[0],
@@ -166,7 +169,7 @@ def _booked_before(claim: Claim) -> RecoveredPayment:
     row = Transaction.get_or_none(
         Transaction.client_id == claim.client,
         Transaction.reference == claim.reference,
-        Transaction.provider == claim.provider,
+        Transaction.provider_account == claim.provider,
         Transaction.provider_transaction_id == claim.provider_id,
     )
     if row is None:
@@ -209,7 +212,7 @@ def _collection_of(claim: Claim, payment: LostPayment) -> Transaction:
         Transaction.client_id == claim.client,
         Transaction.type == TransactionType.COLLECTION,
         Transaction.status.in_(SUCCESSFUL),
-        Transaction.provider == payment.provider,
+        Transaction.provider_account == payment.provider,
         Transaction.id == named if named else Transaction.phone_number == payment.phone_number,
     )
     found = [row for row in for_update(rows.limit(_MOST_COLLECTIONS)) if _may_have(row, claim, payment)]

@@ -25,6 +25,7 @@ from ussd_server.services.gates.movements import decide_again, learn_receipt
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.pages import page_of
 from ussd_server.services.processing.outcomes import open_review
+from ussd_server.services.providers.accounts import known_accounts, provider_of
 from ussd_server.services.reconciliation import imports, messages
 from ussd_server.services.reconciliation.conventions import FileConventions
 from ussd_server.services.reconciliation.days import coverage
@@ -58,16 +59,17 @@ class ProviderStatementService:
     """Compares and lists statements, for operators only."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._tokens = runtime.clock, runtime.tokens
+        self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
         self._headings = runtime.settings.statement_headings
-        self._currencies = {name: access.currency for name, access in runtime.settings.providers.items()}
+        self._currencies = {access.kind: access.currency for access in runtime.settings.providers.values()}
 
     def reconcile(self, request: messages.ReconcileStatement, context: RequestContext) -> messages.Reconciliation:
         """Compare a statement with our transactions, and store its differences for review.
 
         A file that was imported before is compared again and stored not again. Nothing is stored for a dry run, and
         for a statement with a doubt that the request does not confirm. Raises INVALID_REQUEST for a provider without a
-        statement format, and with one sentence for a file that cannot be read; nothing is stored then.
+        statement format, and with one sentence for a file that cannot be read, or that names payments of another
+        account; nothing is stored then.
         """
         context.require_operator()
         now = self._clock.now()
@@ -75,7 +77,9 @@ class ProviderStatementService:
         if request.covers is not None:
             coverage.require_statable(request.covers, now)
             names = require_two_names(request.by, request.second)
-        comparison = _Comparison(request, self.reader_of(request.provider, request.reading))
+        reader = self.reader_of(request.provider, request.reading)
+        matcher = Matcher(request.provider, provider_of(request.provider, self._providers), reader.dates)
+        comparison = _Comparison(request, reader, matcher)
         digest = _digest_of(request.source)
         comparison.run()
         known_id = imports.stored_id(request.provider, digest)
@@ -153,16 +157,17 @@ class ProviderStatementService:
         context.require_operator()
         return _view(imports.stored_statement(statement_id))
 
-    def providers(self, context: RequestContext) -> tuple[str, ...]:
-        """The names of the providers whose statements can be compared."""
+    def accounts(self, context: RequestContext) -> tuple[str, ...]:
+        """The names of the accounts whose statements can be compared."""
         context.require_operator()
-        return tuple(_FORMATS)
+        return tuple(account for account, provider in known_accounts(self._providers).items() if provider in _FORMATS)
 
-    def reader_of(self, provider: str, reading: messages.StatementReading = _AS_IT_IS) -> StatementReader:
-        """A reader for a statement of a provider. INVALID_REQUEST for one whose statements have no known form."""
+    def reader_of(self, account: str, reading: messages.StatementReading = _AS_IT_IS) -> StatementReader:
+        """A reader for a statement of an account. INVALID_REQUEST for one whose statements have no known form."""
+        provider = provider_of(account, self._providers)
         known = _FORMATS.get(provider)
         if known is None:
-            raise ServiceError(Code.INVALID_REQUEST, f"Statements of {provider[:40]!r} cannot be reconciled")
+            raise ServiceError(Code.INVALID_REQUEST, f"Statements of {account!r} cannot be reconciled")
         try:
             known = with_additions(known, provider, self._headings)
         except (ValueError, OSError) as error:
@@ -228,15 +233,15 @@ def _layouts_of(provider: str) -> tuple[Layouts, Mapping[tuple[str, ...], Stated
 class _Comparison:
     """Compares one file, and takes from its lines what they say of days and of the running balance."""
 
-    def __init__(self, request: messages.ReconcileStatement, reader: StatementReader) -> None:
-        self._request, self._reader, self._matcher = request, reader, Matcher(request.provider, reader.dates)
+    def __init__(self, request: messages.ReconcileStatement, reader: StatementReader, matcher: Matcher) -> None:
+        self._request, self._reader, self._matcher = request, reader, matcher
         self.balance, self.days = RunningBalance(), PackedDays()
         self._first, self._last = _LATEST, _EARLIEST
         self._counts: Counter[messages.Verdict] = Counter()
         self._differences, self._differing_lines = _ResultsFile(), 0
 
     def run(self) -> None:
-        """Compare the file. Raises INVALID_REQUEST with one sentence for a file that cannot be read."""
+        """Compare the file. Raises INVALID_REQUEST in a sentence for one that cannot be read, or of another account."""
         try:
             for compared in self._results():
                 self._counts[compared.verdict] += 1
@@ -244,6 +249,7 @@ class _Comparison:
                 if compared.is_difference:
                     self._differences.append(Match(compared))
                     self._differing_lines += compared.line is not None
+            self._matcher.others.refuse()
         except SpreadsheetError as error:
             raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
 

@@ -140,7 +140,7 @@ class LayoutService:
     def _provider_of(self, request: PreviewStatement, context: RequestContext) -> str:
         """The provider of which the file has most headings."""
         fits: dict[str, int] = {}
-        for provider in self._statements.providers(context):
+        for provider in self._statements.accounts(context):
             headings = _headings_in(self._statements.reader_of(provider, request.reading), request.source)
             if isinstance(headings, Headings):
                 fits[provider] = len(headings.columns)

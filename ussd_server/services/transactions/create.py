@@ -84,6 +84,7 @@ class DraftColumns(TypedDict, total=False):
     phone_number: str | None
     to_phone_number: str | None
     provider: str | None
+    provider_account: str | None
     provider_transaction_id: str | None
     account: str | None
     description: str | None

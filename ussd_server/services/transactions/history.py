@@ -296,7 +296,7 @@ def _history_of(row: Transaction) -> tuple[TransactionChange, ...]:
     stayed = all(change.status in _STAYED for change in changes) and (
         is_unsent(row) or (changes[-1].provider_call or {}).get("left_machine") is False
     )
-    entries = entries_of(row.id)
+    entries = entries_of(row.id, row.provider)
     return tuple(
         TransactionChange(
             TransactionStatus(change.status),

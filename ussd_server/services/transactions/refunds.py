@@ -130,7 +130,7 @@ class RefundService:
         context.require_operator()
         original = find_any(transaction_id, locked=True)
         left_cents = left_of(original)
-        amount_cents, _ = self._check(amount_cents, original)
+        amount_cents = self._check(amount_cents, original)
         return RefundPreview(amount_cents, original.amount_cents - left_cents, original.amount_cents)
 
     def _create(self, request: CreateRefund, context: RequestContext, details: _Details) -> CreatedTransaction:
@@ -172,12 +172,13 @@ class RefundService:
     ) -> Plan | ServiceError:
         """What a refund gives back of a collection, or why it is refused."""
         try:
-            amount_cents, provider = self._check(amount_cents, original)
+            amount_cents = self._check(amount_cents, original)
         except ServiceError as refusal:
             return refusal
         columns = DraftColumns(
             phone_number=original.phone_number,
-            provider=provider,
+            provider=original.provider,
+            provider_account=original.provider_account,
             account=original.account,
             refund_of=original.id,
             request_id=context.request_id,
@@ -187,11 +188,11 @@ class RefundService:
             metadata=details.metadata,
             operator=details.operators[0] if details.operators else None,
         )
-        holds = (original.account, PROVIDER_ACCOUNT.format(provider))
+        holds = (original.account, PROVIDER_ACCOUNT.format(original.provider_account))
         return Plan(amount_cents, columns, holds, made_by=known_maker(None, context))
 
-    def _check(self, amount_cents: int | None, original: Transaction) -> tuple[int, str]:
-        """The amount in cents and the name of the provider."""
+    def _check(self, amount_cents: int | None, original: Transaction) -> int:
+        """The amount in cents."""
         _require_refundable(original)
         if original.phone_number is None:
             raise ServiceError(Code.INVALID_REQUEST, "The payer's phone number is not known")
@@ -206,7 +207,7 @@ class RefundService:
         )
         if provider.refunds_in_full_only and amount_cents != original.amount_cents:
             raise ServiceError(Code.INVALID_AMOUNT, f"amount: {provider.name} gives back whole payments only.")
-        return amount_cents, provider.name
+        return amount_cents
 
 
 def _require_refundable(original: Transaction) -> None:

@@ -17,7 +17,6 @@ from ussd_server.models.movements import users_of_receipts
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
-from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
@@ -215,10 +214,10 @@ class TransactionService:
                     request.amount_cents,
                     Direction(request.type),
                     client_id=context.client_id,
-                ).name
-                columns["provider"] = provider
+                )
+                columns["provider"], columns["provider_account"] = provider.name, provider.account
                 if request.type is TransactionType.DISBURSEMENT:
-                    holds = (request.account, PROVIDER_ACCOUNT.format(provider))
+                    holds = (request.account, PROVIDER_ACCOUNT.format(provider.account))
         except ServiceError as refusal:
             return refusal
         maker = known_maker(request.menu, context)
@@ -280,7 +279,7 @@ class TransactionService:
 
 def users_of_receipt(written: str) -> Any:
     """A query for the transactions that have the money of a receipt, of any provider, however it is written."""
-    return users_of_receipts([comparable_receipt(written)], (*PROVIDER_NAMES, "bank"))
+    return users_of_receipts([comparable_receipt(written)])
 
 
 def find_transaction(transaction_id: str, context: RequestContext) -> Transaction:

@@ -262,7 +262,7 @@ class _Trial:
         now, direction = self._runtime.clock.now(), IN if order.direction is Direction.COLLECTION else OUT
         movement = Told(
             WayIn.ENQUIRY,
-            self._provider.name,
+            self._provider.account,
             direction,
             order.amount_cents,
             answer.provider_transaction_id,

@@ -302,7 +302,7 @@ def _form(
         differences=list(islice(tried.differences(), _MOST_SHOWN)) if tried else (),
         verdicts=VERDICTS,
         side=side,
-        providers=services().provider_statements.providers(context),
+        accounts=services().provider_statements.accounts(context),
         preview=preview,
         layout=known_fields(preview) if preview else (),
         fields=FIELDS,

@@ -236,7 +236,8 @@ BEGIN
         OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.unsent_before, OLD.reference,
         OLD.idempotency_key, OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of, OLD.created_at, OLD.key_id,
         OLD.origin
-    ) THEN
+    ) OR (NEW.provider_account IS DISTINCT FROM OLD.provider_account
+        AND (OLD.sent_to IS NOT NULL OR OLD.status IN ('succeeded', 'reversed'))) THEN
         RAISE EXCEPTION 'what a transaction promised is never edited' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF NEW.status <> OLD.status AND NOT (

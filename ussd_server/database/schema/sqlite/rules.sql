@@ -246,7 +246,8 @@ WHEN (
     OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents, OLD.fee_cents,
     OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.unsent_before, OLD.reference, OLD.idempotency_key,
     OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of, OLD.created_at, OLD.key_id, OLD.origin
-)
+) OR (NEW.provider_account IS NOT OLD.provider_account
+    AND (OLD.sent_to IS NOT NULL OR OLD.status IN ('succeeded', 'reversed')))
 BEGIN SELECT RAISE(ABORT, 'what a transaction promised is never edited'); END;
 
 CREATE TRIGGER transactions_final BEFORE UPDATE OF status ON transactions

@@ -15,6 +15,7 @@ CREATE TABLE transactions (
     currency text NOT NULL CHECK (currency = 'UGX'),
     account text NOT NULL,
     provider text,
+    provider_account text,
     provider_reference uuid,
     unsent_before integer CHECK (unsent_before > 0),
     provider_transaction_id text,
@@ -64,6 +65,7 @@ CREATE TABLE transactions (
     CHECK (released_at IS NULL OR status = 'reversed'),
     CHECK ((effect IS NOT NULL) = (type = 'correction')),
     CHECK ((reason IS NOT NULL) = (type = 'correction')),
+    CHECK ((provider_account IS NULL) = (provider IS NULL)),
     CHECK ((failure_code IS NOT NULL) = (status = 'failed')),
     CHECK ((completed_at IS NOT NULL) = (status IN ('succeeded', 'failed', 'reversed'))),
     CHECK (due_at IS NOT NULL OR review_opened_at IS NOT NULL OR completed_at IS NOT NULL)
@@ -92,8 +94,8 @@ CREATE INDEX transactions_provider_transaction_id ON transactions (provider_tran
 CREATE INDEX transactions_released ON transactions (client_id, released_at) WHERE released_at IS NOT NULL;
 CREATE INDEX transactions_corrections ON transactions (corrects) WHERE corrects IS NOT NULL;
 -- Money that is told without a number may be one of these.
-CREATE INDEX transactions_without_receipt ON transactions (provider, amount_cents)
-    WHERE status = 'succeeded' AND provider_transaction_id IS NULL AND provider IS NOT NULL;
+CREATE INDEX transactions_without_receipt ON transactions (provider_account, amount_cents)
+    WHERE status = 'succeeded' AND provider_transaction_id IS NULL AND provider_account IS NOT NULL;
 CREATE INDEX transactions_request_id ON transactions (request_id, id) WHERE request_id IS NOT NULL;
 CREATE INDEX transactions_final ON transactions (client_id, completed_at) WHERE completed_at IS NOT NULL;
 CREATE INDEX transactions_late ON transactions (client_id, completed_at) WHERE late;
@@ -320,7 +322,7 @@ CREATE TABLE movement_receipts (
     written text NOT NULL,
     transaction_id uuid REFERENCES transactions (id),
     movement_id uuid REFERENCES movements (id),
-    PRIMARY KEY (account, direction, receipt),
+    PRIMARY KEY (receipt, account, direction),
     CHECK (transaction_id IS NULL OR movement_id IS NULL)
 ); -- by key
 CREATE INDEX movement_receipts_of_movement ON movement_receipts (movement_id) WHERE movement_id IS NOT NULL;

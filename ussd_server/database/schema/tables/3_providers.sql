@@ -187,8 +187,9 @@ CREATE TABLE trial_payments (
     movement_id uuid UNIQUE
 ); -- by key
 
-CREATE TABLE provider_floats (
-    provider text PRIMARY KEY,
+CREATE TABLE provider_accounts (
+    account text PRIMARY KEY,
+    provider text NOT NULL,
     amount_cents bigint,
     read_at timestamptz,
     asked_at timestamptz NOT NULL,

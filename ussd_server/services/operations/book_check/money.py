@@ -127,12 +127,14 @@ _RULES_OF_TRANSACTIONS = {
                     WHEN type IN ('collection', 'deposit') THEN account
                     WHEN type = 'transfer' THEN to_phone_number
                     WHEN type = 'settlement' THEN 'bank'
-                    ELSE 'provider:' || provider END
+                    -- What goes out from another account than expected is released, and moved there.
+                    WHEN moved.kind IN ('hold', 'void') AND credited.kind = 'provider' THEN credited.name
+                    ELSE 'provider:' || provider_account END
                 OR debited.name <> CASE
                         WHEN purpose = 'fee' THEN account
                         WHEN purpose = 'shortfall' THEN 'shortfall'
                         WHEN effect = 'credit' THEN {outside}
-                        WHEN type = 'collection' THEN 'provider:' || provider
+                        WHEN type = 'collection' THEN 'provider:' || provider_account
                         WHEN type = 'deposit' AND substr(reference, 1, 14) = 'bank/returned/' THEN 'bank'
                         WHEN type = 'deposit' THEN 'deposits'
                         ELSE account END)""",
@@ -217,19 +219,19 @@ _RULES_OF_TRANSACTIONS = {
         SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high AND type = 'correction' AND NOT EXISTS (
             SELECT 1 FROM movement_uses AS used JOIN movements AS moved ON moved.id = used.movement_id
             WHERE used.transaction_id = paid.id AND used.kind = 'correction' AND used.decided_by IS NOT NULL
-                AND moved.account = coalesce(paid.provider, 'bank') AND moved.amount_cents = paid.amount_cents
+                AND moved.account = coalesce(paid.provider_account, 'bank') AND moved.amount_cents = paid.amount_cents
                 AND (moved.direction = 'in') = (effect = 'credit'))
             AND NOT (provider IS NULL AND effect = 'debit' AND substr(reference, 1, 5) = 'fill/')""",
     "came from a payer without a movement of its own": """
         SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high AND origin = 'payer' AND NOT EXISTS (
             SELECT 1 FROM movement_uses AS used JOIN movements AS moved ON moved.id = used.movement_id
-            WHERE used.transaction_id = paid.id AND used.kind = 'payment' AND moved.account = paid.provider
+            WHERE used.transaction_id = paid.id AND used.kind = 'payment' AND moved.account = paid.provider_account
                 AND moved.direction = 'in' AND moved.amount_cents = paid.amount_cents)""",
     # A payment that operators found to be other money under the same receipt has a movement without a receipt.
     "has the receipt of another payment that was credited": """
         SELECT paid.id FROM transactions AS paid JOIN transactions AS other
             ON other.provider_transaction_id IN (paid.provider_transaction_id, paid.provider_receipt)
-                AND other.provider = paid.provider
+                AND other.provider_account = paid.provider_account
                 AND other.type = 'collection' AND other.id <> paid.id AND other.status IN ('succeeded', 'reversed')
                 AND coalesce(other.same_money_as, other.id) <> paid.id
                 AND other.released_at IS NULL AND paid.released_at IS NULL
@@ -260,7 +262,7 @@ _RULES_OF_TRANSACTIONS = {
             AND paid.review_note IS NULL""",
 }
 # Where a correction, or a deposit that is undone, moves money from or to.
-_OUTSIDE = """CASE WHEN type = 'deposit' THEN 'deposits' WHEN provider IS NOT NULL THEN 'provider:' || provider
+_OUTSIDE = """CASE WHEN type = 'deposit' THEN 'deposits' WHEN provider IS NOT NULL THEN 'provider:' || provider_account
                         WHEN substr(reference, 1, 5) = 'fill/' THEN 'shortfall' ELSE 'bank' END"""
 TRANSACTION_RULES = {
     rule: query.replace("{is_given_back}", IS_GIVEN_BACK).replace("{outside}", _OUTSIDE)
@@ -290,7 +292,7 @@ MOVEMENT_RULES = {
         SELECT moved.id FROM movements AS moved LEFT JOIN transactions AS paid
             ON paid.id = moved.transaction_id AND paid.amount_cents = moved.amount_cents
                 AND paid.status IN ('succeeded', 'reversed')
-                AND coalesce(paid.provider, 'bank') = moved.account
+                AND coalesce(paid.provider_account, 'bank') = moved.account
                 AND (paid.type = 'collection' OR coalesce(paid.effect, '') = 'credit') = (moved.direction = 'in')
         WHERE moved.id > :low AND moved.id <= :high AND moved.transaction_id IS NOT NULL AND paid.id IS NULL""",
     "was ended without a decision of two operators": """

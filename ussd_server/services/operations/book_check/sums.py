@@ -21,7 +21,7 @@ _BY_MOVEMENTS = """
 _UNEXPLAINED = "(use_kind IS NULL OR use_kind = 'returned') AND counterpart IS NULL AND told <> '[]'"
 # A payment of ours is its own movement. What the bank sent back is a deposit.
 _BY_PAYMENTS = """
-    SELECT CASE WHEN type IN ('settlement', 'deposit') THEN 'bank' ELSE provider END,
+    SELECT CASE WHEN type IN ('settlement', 'deposit') THEN 'bank' ELSE provider_account END,
         sum(CASE WHEN type IN ('collection', 'deposit') THEN amount_cents ELSE -amount_cents END)
     FROM transactions AS paid WHERE status IN ('succeeded', 'reversed')
         AND (type IN ('collection', 'disbursement', 'refund', 'settlement')
@@ -34,7 +34,7 @@ _BY_PAYMENTS = """
 class AccountSums:
     """The money that moved at a provider or the bank, in positive, out negative: three sums that belong together."""
 
-    account: Annotated[str, "The provider, or `bank`."]
+    account: Annotated[str, "The account at a provider, or `bank`."]
     ledger_cents: Annotated[Cents, "What the ledger says moved."]
     used_cents: Annotated[Cents, "What the used movements add up to: the same, or the books are wrong."]
     held_cents: Annotated[Cents, "What moved and has no use yet, or is to be given back."]

@@ -93,16 +93,16 @@ class DayBridge:
         )
 
 
-def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime) -> DayBridge:
+def bridge_of(account: str, day: date, coverage: Coverage, closed_at: datetime) -> DayBridge:
     """Compute the bridge of a day from the statements that cover it.
 
     `closed_at` is when the day is or was closed: earlier days that were closed by then have late changes, and what is
     given back later, or so shortly before that it may not be seen yet, still counts on the day.
     """
-    bridge = _Bridge(provider, day, coverage, closed_at)
+    bridge = _Bridge(account, day, coverage, closed_at)
     paired, of_other_days = bridge.add_lines()
     bridge.add_lines_of_other_days(of_other_days)
-    given_back = _given_back(provider, *bridge.bounds)
+    given_back = _given_back(account, *bridge.bounds)
     missing, open_count = bridge.add_payments_without_line(paired, given_back)
     given_back_cents = bridge.add_given_back(given_back)
     ours_cents = sum(bridge.ours.values()) - given_back_cents
@@ -118,11 +118,11 @@ class _Bridge:
     line, is the whole of a step; where both are there, a step is what is left between them.
     """
 
-    def __init__(self, provider: str, day: date, coverage: Coverage, closed_at: datetime) -> None:
-        self._provider, self._day, self._coverage, self._closed_at = provider, day, coverage, closed_at
+    def __init__(self, account: str, day: date, coverage: Coverage, closed_at: datetime) -> None:
+        self._account, self._day, self._coverage, self._closed_at = account, day, coverage, closed_at
         self.bounds = bounds_of_day(day)
         self.lines = ExplainedLines(coverage.statement_ids, closed_at - SETTLES_WITHIN)
-        self.ours, self.theirs_cents, self.content = _amounts_of(provider, *self.bounds, closed_at), 0, sha256()
+        self.ours, self.theirs_cents, self.content = _amounts_of(account, *self.bounds, closed_at), 0, sha256()
         self._amounts: Counter[tuple[str, str]] = Counter()
         self._counts: Counter[tuple[str, str]] = Counter()
         for payment in self.ours.items():
@@ -158,7 +158,7 @@ class _Bridge:
     ) -> tuple[tuple[DayPayment, ...], int]:
         """Payments of ours that have no line on the day. Returns those that nothing explains, and the open reviews."""
         unpaired = {name: cents for name, cents in self.ours.items() if name not in paired}
-        alone = _payments(unpaired, self._provider, *self.bounds, self._closed_at)
+        alone = _payments(unpaired, self._account, *self.bounds, self._closed_at)
         names = {each.id: each.id for each in alone} | {each.id: each.counted_id for each in given_back}
         dated = _dates_of_lines(alone, names, self._day, self.lines)
         differences = _differences(self._coverage.statement_ids, *self.bounds, paired.keys() | dated.keys())
@@ -171,7 +171,7 @@ class _Bridge:
         not_theirs = {row.transaction_id for row in differences if row.verdict == Verdict.NOT_THEIRS}
         # A payment changes an earlier day, never its own: that one is closed by the time the bridge is computed again.
         earlier = {each.began_on for each in alone if each.came_later} - {self._day.isoformat()}
-        closed = _closed_days(self._provider, earlier, self._closed_at)
+        closed = _closed_days(self._account, earlier, self._closed_at)
         missing = []
         for each in alone:
             if each.id in not_theirs:
@@ -216,18 +216,18 @@ def step_between(dated: datetime, ended_at: datetime | None, *midnights: datetim
     return TIMING if is_near else OTHER_DAY
 
 
-def _amounts_of(provider: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, int]:
+def _amounts_of(account: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, int]:
     """The signed cents of our payments that became final on a day, in the order of their ids."""
     rows: Any = Transaction.select(Transaction.id, Transaction.type, Transaction.effect, Transaction.amount_cents)
-    rows = rows.where(ended_within(provider, begin, end, closed_at)).order_by(Transaction.id).tuples().iterator()
+    rows = rows.where(ended_within(account, begin, end, closed_at)).order_by(Transaction.id).tuples().iterator()
     return {name: direction_sign(kind, effect) * cents for name, kind, effect, cents in rows}
 
 
 def _payments(
-    amounts: Mapping[str, int], provider: str, begin: datetime, end: datetime, closed_at: datetime
+    amounts: Mapping[str, int], account: str, begin: datetime, end: datetime, closed_at: datetime
 ) -> list[DayPayment]:
     """Some payments of a day, with what is needed of those that have no line on it."""
-    paid_at = _paid_at(provider, begin, end, closed_at) if amounts else {}
+    paid_at = _paid_at(account, begin, end, closed_at) if amounts else {}
     payments = []
     for transaction_ids in chunked(amounts, _AT_ONCE):
         rows: Any = Transaction.select(
@@ -256,7 +256,7 @@ class _GivenBack(NamedTuple):
     closed_day: str | None
 
 
-def _given_back(provider: str, begin: datetime, end: datetime) -> list[_GivenBack]:
+def _given_back(account: str, begin: datetime, end: datetime) -> list[_GivenBack]:
     """The payments and corrections whose money counts nowhere since a day, in the order of their ids."""
     rows: Any = (
         Transaction.select(
@@ -268,7 +268,7 @@ def _given_back(provider: str, begin: datetime, end: datetime) -> list[_GivenBac
             Transaction.completed_at,
             Transaction.released_at,
         )
-        .where(Transaction.released_at >= begin, Transaction.released_at < end, Transaction.provider == provider)
+        .where(Transaction.released_at >= begin, Transaction.released_at < end, Transaction.provider_account == account)
         .where(Transaction.client_id.in_(Client.select(Client.id)))
         .order_by(Transaction.id)
         .tuples()
@@ -277,7 +277,7 @@ def _given_back(provider: str, begin: datetime, end: datetime) -> list[_GivenBac
         (name, counted or name, direction_sign(kind, effect) * cents, kampala_day(ended), released)
         for name, counted, kind, effect, cents, ended, released in rows
     ]
-    days = ClosedDay.select().where(ClosedDay.provider == provider, ClosedDay.day.in_({row[3] for row in found}))
+    days = ClosedDay.select().where(ClosedDay.provider == account, ClosedDay.day.in_({row[3] for row in found}))
     closed = {row.day: row.closed_at - SETTLES_WITHIN for row in days}
     return [
         _GivenBack(name, counted_id, cents, day if day in closed and closed[day] < given_back_at else None)
@@ -285,7 +285,7 @@ def _given_back(provider: str, begin: datetime, end: datetime) -> list[_GivenBac
     ]
 
 
-def ended_within(provider: str, begin: datetime, end: datetime, moment: datetime) -> Any:
+def ended_within(account: str, begin: datetime, end: datetime, moment: datetime) -> Any:
     """The condition on what succeeded at a provider on a day, by its end here, and was not given back before a moment.
 
     What was given back so shortly before that it may not be seen yet counts as given back after it.
@@ -293,7 +293,7 @@ def ended_within(provider: str, begin: datetime, end: datetime, moment: datetime
     return (
         (Transaction.completed_at >= begin)
         & (Transaction.completed_at < end)
-        & (Transaction.provider == provider)
+        & (Transaction.provider_account == account)
         & Transaction.status.in_(SUCCESSFUL)
         & ~is_given_back(moment - SETTLES_WITHIN)
         & Transaction.type.in_(AT_PROVIDERS)
@@ -301,22 +301,22 @@ def ended_within(provider: str, begin: datetime, end: datetime, moment: datetime
     )
 
 
-def _paid_at(provider: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, datetime]:
+def _paid_at(account: str, begin: datetime, end: datetime, closed_at: datetime) -> dict[str, datetime]:
     """When what was booked on a day had moved, by its transaction, as the movement was told that it used."""
     rows: Any = (
         MovementUse.select(MovementUse.transaction_id, Movement.at)
         .join(Transaction, on=(Transaction.id == MovementUse.transaction_id))
         .join_from(MovementUse, Movement, on=(Movement.id == MovementUse.movement_id))
-        .where(ended_within(provider, begin, end, closed_at), Movement.at.is_null(False))
+        .where(ended_within(account, begin, end, closed_at), Movement.at.is_null(False))
         .where((Transaction.origin == Origin.PAYER) | (Transaction.type == TransactionType.CORRECTION))
         .tuples()
     )
     return dict(rows)
 
 
-def _closed_days(provider: str, days: Collection[str], closed_at: datetime) -> set[str]:
+def _closed_days(account: str, days: Collection[str], closed_at: datetime) -> set[str]:
     rows = ClosedDay.select(ClosedDay.day).where(
-        ClosedDay.provider == provider, ClosedDay.day.in_(list(days)), ClosedDay.closed_at <= closed_at
+        ClosedDay.provider == account, ClosedDay.day.in_(list(days)), ClosedDay.closed_at <= closed_at
     )
     return {row.day for row in rows}
 

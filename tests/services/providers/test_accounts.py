@@ -1,0 +1,169 @@
+"""Connections of two accounts at one provider: money, statements, days, floats and receipts of each are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import date
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.processing.moves import NUMBERS, Move, old_connection, second_connection
+from tests.services.processing.test_earlier_places import lose
+from tests.services.reconciliation.statement_files import mtn_row, reconcile
+from tests.support.books import check_everything
+from tests.support.money import a_client, balances, deposit, operator, request
+from ussd_server.context import RequestContext
+from ussd_server.models.providers import ProviderAccount
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.movements.messages import ListMovements
+from ussd_server.services.operations.book_check.sums import account_sums
+from ussd_server.services.providers.messages import AdoptPlace, ChooseConnection
+from ussd_server.services.reconciliation.messages import CloseDay, CoverDays
+from ussd_server.services.transactions.messages import CreateRefund, GetTransaction
+from ussd_server.settings import Settings
+from ussd_server.status import ServiceError
+from ussd_server.values import KAMPALA
+
+pytestmark = pytest.mark.both_databases
+
+
+@pytest.fixture(params=NUMBERS)
+def move(request: pytest.FixtureRequest, settings: Settings, clock: MovableClock) -> Iterator[Move]:
+    """The new stand-in has the account of all, the old one that of one client; both give the same receipts."""
+    with ExitStack() as stack:
+        made = Move(stack, settings, clock, request.param, receipts_apart=0)
+        made.start(made.new, **second_connection(made, "OWN", f"{made.provider}-own"))
+        wanted = ChooseConnection(made.client.client_id, f"{made.provider}-own", "Its contract", "Ann", "Ben")
+        made.services.own_connections.choose(wanted, operator())
+        yield made
+
+
+@pytest.fixture
+def other(move: Move) -> RequestContext:
+    client = a_client("Other")
+    deposit(move.services, client, 20_000)
+    return client
+
+
+def pay(move: Move, client: RequestContext, kind: str, reference: str, amount: int = 600) -> Transaction:
+    """A payment of a client that succeeded."""
+    order = request(kind, NUMBERS[move.provider], amount, reference=reference)
+    made = move.services.transactions.create(order, client).transaction.transaction_id
+    move.work(0)
+    for each in (move.old, move.new):
+        each.clock.advance(60)
+    move.work(200)
+    row: Transaction = Transaction.get_by_id(made)
+    assert row.status == "succeeded"
+    return row
+
+
+def test_two_accounts_share_nothing_although_their_receipts_are_equal(move: Move, other: RequestContext) -> None:
+    own = f"{move.provider}-own"
+    pairs = [
+        (pay(move, move.client, kind, kind), pay(move, other, kind, kind)) for kind in ("collection", "disbursement")
+    ]
+    for mine, theirs in pairs:
+        assert (mine.provider, mine.provider_account) == (move.provider, own)
+        assert (theirs.provider, theirs.provider_account) == (move.provider, move.provider)
+        # Airtel's receipts have the minute in them.
+        assert mine.provider_transaction_id == theirs.provider_transaction_id or move.provider == "airtel"
+    assert balances(move.client.client_id)[f"provider:{own}"][0] == 0
+    for row, client in zip(pairs[0], (move.client, other), strict=True):
+        back = move.services.refunds.create(CreateRefund(row.id, "back"), client).transaction.transaction_id
+        move.work(100)
+        refund = Transaction.get_by_id(back)
+        assert (refund.status, refund.provider_account) == ("succeeded", row.provider_account)
+    sums = {each.account: (each.ledger_cents, each.used_cents) for each in account_sums()}
+    assert sums[own] == sums[move.provider] == (-60_000, -60_000)
+    shown = move.services.transactions.get(GetTransaction(pairs[0][0].id), move.client)
+    assert shown.provider == move.provider
+    assert own not in str(shown), "the API names no account"
+    assert check_everything() == []
+
+
+def test_the_float_of_each_account_is_kept(move: Move) -> None:
+    move.services.floats.query()
+    kept = {row.account: (row.provider, row.amount_cents) for row in ProviderAccount.select()}
+    own = f"{move.provider}-own"
+    assert {own, move.provider} <= kept.keys()
+    assert kept[own][0] == move.provider
+    states = {each.connection: each for each in move.services.provider_states.list(operator())}
+    assert states[own].account == own
+    assert states[own].float_amount_cents == kept[own][1]
+
+
+@pytest.mark.parametrize("move", ["mtn"], indirect=True)
+def test_each_statement_is_compared_with_its_account_and_each_day_is_closed(move: Move, other: RequestContext) -> None:
+    theirs = pay(move, other, "collection", "t")
+    with pytest.raises(ServiceError, match=f"it names {theirs.id} \\(mtn\\)"):
+        reconcile(move.services, [mtn_row(theirs, **{"External id": ""})], "mtn-own")
+    mine = [pay(move, move.client, "collection", f"m{number}", 700 + number) for number in range(12)]
+    with pytest.raises(ServiceError, match="The file is not of the account mtn: it names ") as refused:
+        reconcile(move.services, [mtn_row(row) for row in mine], "mtn")
+    assert [row.id in str(refused.value) for row in mine].count(True) == 10
+    with pytest.raises(ServiceError, match="There is no account 'mtn-new'; there are: airtel, mtn, mtn-own, sandbox"):
+        reconcile(move.services, [mtn_row(theirs)], "mtn-new")
+
+    day = move.clock.now().astimezone(KAMPALA).date()
+    for account, rows in (("mtn-own", mine), ("mtn", [theirs])):
+        read = reconcile(move.services, [mtn_row(row) for row in rows], account)
+        assert read.statement.lines == {"matched": len(rows)}
+        stated = CoverDays(read.statement.statement_id, day, day, "Ann", "Ben")
+        move.clock.advance(86_400)
+        move.services.provider_statements.cover(stated, operator())
+        closed = move.services.days.close(CloseDay(day, account, "Ann"), operator())
+        assert (closed.provider, closed.ours_cents) == (account, sum(row.amount_cents for row in rows))
+        assert [(step.verdict, step.count) for step in closed.bridge] == [("matched", len(rows))]
+    with pytest.raises(ServiceError, match="There is no account"):
+        move.services.days.close(CloseDay(day, "mtn-new", "Ann", is_empty=True), operator())
+    assert {each.provider for each in move.services.days.list(operator())} == {"mtn", "mtn-own", "sandbox"}
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("move", ["mtn"], indirect=True)
+def test_an_account_that_left_the_settings_is_still_compared_and_listed_while_it_was_there(
+    move: Move, other: RequestContext
+) -> None:
+    move.services.floats.query()
+    mine = pay(move, move.client, "collection", "m")
+    day: date = move.clock.now().astimezone(KAMPALA).date()
+    move.start(move.new)
+    assert reconcile(move.services, [mtn_row(mine)], "mtn-own").statement.lines == {"matched": 1}
+    assert {each.account for each in account_sums()} == {"mtn-own"}
+    move.clock.advance(3 * 86_400)
+    listed = {each.date for each in move.services.days.list(operator()) if each.provider == "mtn-own"}
+    assert listed == {str(day)}
+    held = reconcile(move.services, [mtn_row(mine, Id="777", **{"External id": "their own"})], "mtn-own")
+    assert held.is_stored
+    (movement,) = move.services.movements.list(ListMovements(is_held=True), operator()).items
+    assert movement.provider == "mtn-own"
+    moved = move.services.movements.list(ListMovements(provider="mtn-own"), operator()).items
+    assert {each.movement_id for each in moved} == {mine.id, movement.movement_id}
+    wanted = AdoptPlace(mine.sent_to, "mtn", "One wallet", "Ann", "Ben")
+    with pytest.raises(ServiceError, match="Its account is mtn, and that of the payments mtn-own"):
+        move.services.provider_states.adopt(wanted, operator())
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("kind", ["collection", "disbursement"])
+def test_a_payment_that_an_earlier_account_has_is_of_that_account(
+    settings: Settings, clock: MovableClock, kind: str
+) -> None:
+    """A process sent it by the old connection, and its commit was lost."""
+    with ExitStack() as stack:
+        move = Move(stack, settings, clock, "mtn")
+        move.start(move.new, **old_connection(move) | {"USSD_MTN_OLD_ACCOUNT": "mtn-old"})
+        payment = move.pay(kind)
+        lose(move, payment)
+        move.work(700)
+        row = Transaction.get_by_id(payment)
+        assert (row.status, row.provider_account) == ("succeeded", "mtn-old")
+        assert move.submits(move.new) == 0
+        moved = balances(move.client.client_id)
+        assert moved["provider:mtn-old"][0] == (-60_000 if kind == "collection" else 60_000)
+        assert moved.get("provider:mtn", (0, 0)) == (0, 0)
+        assert moved["main"][1] == 0
+        assert check_everything() == []
