@@ -134,17 +134,6 @@ def test_what_is_not_http_is_refused_in_json(service: Service) -> None:
         assert set(json.loads(body)) == {"success", "error", "message", "timestamp"}
 
 
-def test_a_body_in_chunks_beyond_the_limit_is_too_large(service: Service) -> None:
-    chunk = b"1000\r\n" + b"a" * 4096 + b"\r\n"
-    head, body = _send(
-        service.port,
-        b"POST /api/transactions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 17 + b"0\r\n\r\n",
-    )
-    assert head.split()[1] == "413"
-    assert json.loads(body)["error"] == "REQUEST_TOO_LARGE"
-
-
 def test_the_counts_of_all_web_processes_are_added_up(service: Service) -> None:
     for _ in range(20):
         service.call("GET", "/nowhere")

@@ -33,10 +33,6 @@ def test_a_fresh_key_is_letters_and_digits_with_a_checksum() -> None:
         assert may_be_apikey(key)
 
 
-def test_a_key_with_the_letter_of_a_cell_which_1_0_made_goes_on() -> None:
-    assert may_be_apikey("ukB0123456789ABCDEFabcd")
-
-
 def test_the_checksum_reveals_any_single_mistyped_letter_of_a_key() -> None:
     key = new_apikey()
     mistyped = [

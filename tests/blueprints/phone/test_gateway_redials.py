@@ -235,15 +235,6 @@ def test_a_continued_call_keeps_the_version_it_began_with(services: Services, sh
     assert at("1", session="ATUid_2").startswith("CON Enter amount")
 
 
-def test_a_session_that_a_redial_continues_has_ended(shop: Shop, web: FlaskClient) -> None:
-    phone = at_confirmation("hubtel", shop, web)
-    replace(phone, session="call-2").dial()
-    assert [(row.status, row.end_reason) for row in UssdSession.select().order_by(UssdSession.id)] == [
-        ("ended_by_user", "redialled"),
-        ("active", None),
-    ]
-
-
 def test_a_yes_whose_process_died_is_said_to_be_processed(shop: Shop, web: FlaskClient, clock: MovableClock) -> None:
     phone = at_confirmation("hubtel", shop, web)
     UssdSession.update(working_token="dead", working_until=clock.now() - timedelta(seconds=1)).execute()

@@ -14,30 +14,9 @@ from tests.conftest import MovableClock
 from tests.support.shop import CODE, OPERATOR, PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.models.sending import Event
-from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.messages import AssignCode, SaveDraft
 from ussd_server.services.ussd.messages import BeginSession, CreateChannel
-
-
-def test_a_bill_is_paid_from_the_first_screen_to_the_last(at: Dial, shop: Shop) -> None:
-    assert at("") == "CON Welcome to ACME\n1. Pay\n2. Balance\n3. Language\n4. Voucher"
-    assert at("1") == "CON Enter amount (UGX)\n0 Back"
-    assert at("1*5000") == "CON Pay UGX 5,000?\n1. Yes\n2. No\n0 Back"
-    assert at("1*5000*1") == "END Approve the prompt on your phone."
-    session, payment = UssdSession.get(), Transaction.get()
-    assert (session.status, session.end_reason, session.transaction_id) == ("completed", "last_screen", payment.id)
-    assert (payment.amount_cents, payment.type, payment.phone_number) == (500_000, "collection", PHONE)
-    assert (payment.session_id, payment.client_id) == (session.id, shop.client_id)
-    assert payment.reference == f"ussd-{session.id}-sure#1"
-    event = Event.get(Event.type == "ussd.session.ended")
-    assert (event.object_id, event.sequence, event.payload["menu_id"]) == (session.id, 1, "shop")
-
-
-def test_entries_that_were_dialled_along_stop_before_the_confirmation(at: Dial) -> None:
-    assert at("1*5000*1").startswith("CON Pay UGX 5,000?")
-    assert Transaction.select().count() == 0
-    assert at("1*5000*1*1") == "END Approve the prompt on your phone."
 
 
 def test_the_chosen_language_is_remembered_for_the_phone(at: Dial) -> None:
@@ -70,24 +49,6 @@ def test_a_call_that_broke_off_is_counted_by_its_node(at: Dial, shop: Shop, web:
     for _ in range(2):
         assert web.post(f"{shop.channel.gateway_path}/events", data=report).status_code == 200
     assert counted() == before + 1
-
-
-def test_a_payment_of_a_call_that_broke_off_is_the_first_screen_of_the_next(
-    at: Dial, shop: Shop, web: FlaskClient
-) -> None:
-    for text in ("", "1", "1*5000", "1*5000*1"):
-        at(text)
-    report = {
-        "sessionId": "ATUid_1",
-        "phoneNumber": PHONE,
-        "serviceCode": CODE,
-        "networkCode": "64110",
-        "status": "Failed",
-        "date": "2026-11-20 08:15:30",
-    }
-    assert web.post(f"{shop.channel.gateway_path}/events", data=report).status_code == 200
-    assert at("", session="ATUid_2") == "CON Your payment of UGX 5,000 to ACME is being processed.\n1. Continue"
-    assert at("1", session="ATUid_2").startswith("CON Welcome")
 
 
 def test_a_session_whose_time_is_up_begins_anew(at: Dial, clock: MovableClock) -> None:

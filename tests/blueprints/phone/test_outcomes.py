@@ -57,8 +57,7 @@ def test_an_outcome_waits_for_an_hour_and_for_the_same_code_and_phone(
     work(services, clock, 1)
     assert replace(phone, session="call-2", entries=[], number="+256770000001").dial().screen.startswith(MENU)
     clock.advance(3_500)
-    with_time_left = replace(phone, session="call-3", entries=[])
-    assert with_time_left.dial().screen == SUCCEEDED
+    assert replace(phone, session="call-3", entries=[]).dial().screen == SUCCEEDED
 
 
 def test_an_outcome_is_gone_after_an_hour(services: Services, clock: MovableClock, web: FlaskClient) -> None:

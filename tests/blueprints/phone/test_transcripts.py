@@ -15,6 +15,7 @@ from tests.support.program import Program
 from tests.support.shop import PHONE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 
@@ -138,9 +139,14 @@ def test_a_subscriber_goes_back_and_says_no(gateway: str, shop: Shop, web: Flask
 @every_gateway
 def test_a_bill_is_paid_once_though_the_gateway_repeats_its_steps(gateway: str, shop: Shop, web: FlaskClient) -> None:
     assert held(phone_of(gateway, shop, web), acts_of(PAYING)) == PAYING
-    payment = Transaction.get()
-    assert (payment.amount_cents, payment.phone_number, payment.status) == (500_000, PHONE, "created")
-    assert (UssdSession.select().count(), Transaction.select().count(), UssdSession.get().turn) == (1, 1, 4)
+    (payment,), (session,) = Transaction.select(), UssdSession.select()
+    assert (payment.amount_cents, payment.type, payment.status) == (500_000, "collection", "created")
+    assert (payment.phone_number, payment.client_id, payment.session_id) == (PHONE, shop.client_id, session.id)
+    assert payment.reference == f"ussd-{session.id}-sure#1"
+    assert (session.status, session.end_reason, session.transaction_id) == ("completed", "last_screen", payment.id)
+    assert session.turn == 4
+    event = Event.get(Event.type == "ussd.session.ended")
+    assert (event.object_id, event.sequence, event.payload["menu_id"]) == (session.id, 1, "shop")
 
 
 @every_gateway
@@ -150,6 +156,9 @@ def test_a_call_that_broke_off_is_continued_where_it_stopped(gateway: str, shop:
     phone.hang_up()
     phone.session = "call-2"
     assert held(phone, ["dial", "type 1"]) == CONTINUED
+    first, second = UssdSession.select().order_by(UssdSession.id)
+    reported = {"africastalking": "abandoned", "dmark": "redialled"}.get(gateway, "hung_up")
+    assert (first.end_reason, second.status) == (reported, "active")
 
 
 @pytest.mark.parametrize(

@@ -77,11 +77,6 @@ def test_a_bill_is_paid_turn_by_turn(program: Program) -> None:
     assert program.get("/data/collection").json["data"]["items"][0]["transaction_id"] == last["transaction_id"]
 
 
-def test_further_entries_are_walked_up_to_the_confirmation(program: Program) -> None:
-    assert program.post(PATH, DIAL | {"text": "1*5000*1"}).json["data"]["node"] == "sure"
-    assert Transaction.select().count() == 0
-
-
 def test_the_last_turn_is_repeated_byte_for_byte_and_pays_once(program: Program) -> None:
     path = begin(program)
     first = enter(program, path, "1", turn=1)
@@ -205,17 +200,6 @@ def test_a_session_of_a_gateway_is_seen_but_not_answered_by_programs(
     path = f"{PATH}/{program.get(PATH).json['data']['items'][0]['session_id']}"
     assert program.get(path).status_code == 200
     assert refusal(enter(program, path, "1")) == (404, "SESSION_NOT_FOUND")
-
-
-def test_a_deleted_keys_sessions_end(services: Services, web: FlaskClient, shop: Shop, program: Program) -> None:
-    path = begin(program)
-    key_id = UssdSession.get().key_id
-    services.api_keys.delete(key_id, shop.call)
-    other = Program(services, web, client_id=shop.client_id)
-    record = other.get(path).json["data"]
-    assert (record["status"], record["end_reason"], record["action"]) == ("invalidated", "api_key_deleted", "end")
-    assert Event.get(Event.type == "ussd.session.ended").object_id == record["session_id"]
-    assert refusal(enter(other, path, "1")) == (404, "SESSION_NOT_FOUND")
 
 
 def test_a_menu_that_begins_with_an_action_and_a_menu_that_only_ends(services: Services, web: FlaskClient) -> None:

@@ -78,12 +78,6 @@ def test_a_document_over_a_bound_is_refused_and_the_bound_named(
     assert f"at most {most}" in refused.findings[0].message
 
 
-def test_what_was_published_before_there_were_bounds_can_still_be_shown(menu: Make) -> None:
-    nodes = {f"n{number}": BYE for number in range(501)}
-    turn = start(parse(menu({"root": BYE, **nodes}, vars=integers(101))), FACTS)
-    assert turn.screen is not None
-
-
 def test_a_screen_is_measured_once_whatever_the_number_of_networks(menu: Make) -> None:
     options = [{"label": f"Number {number} of many", "goto": "bye"} for number in range(30)]
     raw = menu(

@@ -146,18 +146,6 @@ def test_a_key_of_a_repeat_that_was_refused_stays_free(services: Services) -> No
     assert not services.transactions.create(request(reference="b", idempotency_key="K2"), context).replayed
 
 
-def test_a_key_of_a_transaction_that_is_older_than_the_table_of_keys_still_belongs_to_it(services: Services) -> None:
-    context = a_client()
-    execute = database.execute_sql
-    execute("DROP TRIGGER transactions_bind_key" + (" ON transactions" if is_postgres() else ""))
-    services.transactions.create(request(reference="a", idempotency_key="K1"), context)
-    assert IdempotencyKey.select().count() == 0
-    assert services.transactions.create(request(reference="a", idempotency_key="K1"), context).replayed
-    with pytest.raises(ServiceError) as refusal:
-        services.transactions.create(request(reference="b", idempotency_key="K1"), context)
-    assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
-
-
 def test_the_keys_of_transactions_are_never_changed_or_removed(services: Services) -> None:
     context = a_client()
     services.transactions.create(request(reference="a", idempotency_key="K1"), context)

@@ -62,24 +62,6 @@ def test_a_client_has_at_most_twenty_webhooks(services: Services) -> None:
     subscribe(services, a_client("Other"), URL)
 
 
-def test_a_webhook_of_another_client_is_reported_as_not_found(services: Services) -> None:
-    call, stranger = a_client(), a_client("Other")
-    theirs = subscribe(services, stranger, URL)
-    services.webhooks.rotate_callbacks(RotateCallbacks(), call)
-    callbacks = Webhook.get(Webhook.client_id == call.client_id, Webhook.url.is_null())
-    for webhook_id in (theirs.id, callbacks.id, "nonsense", theirs.id.upper()):
-        for work in (
-            services.webhooks.get,
-            services.webhooks.delete,
-            services.webhooks.enable,
-            services.webhooks.test,
-        ):
-            assert refusal(partial(work, webhook_id, call)) == (Code.NOT_FOUND, "Webhook not found")
-        rotation = partial(services.webhooks.rotate, RotateWebhook(webhook_id), call)
-        assert refusal(rotation) == (Code.NOT_FOUND, "Webhook not found")
-    assert services.webhooks.get(theirs.id, stranger).is_active
-
-
 def test_a_second_rotation_ends_the_secret_before_the_last(services: Services, clock: MovableClock) -> None:
     call = a_client()
     with Receiver() as receiver:

@@ -268,7 +268,6 @@ def _find_earlier(identity: RequestIdentity, now: datetime) -> Transaction | Non
         Transaction,
         client_id=identity.client_id,
         reference=identity.reference,
-        idempotency_key=key,
         session_id=identity.session_id,
         confirmation=identity.confirmation,
         bound_id=bound_key and bound_key.transaction_id,
@@ -278,7 +277,7 @@ def _find_earlier(identity: RequestIdentity, now: datetime) -> Transaction | Non
     row: Transaction = rows[0]
     if len(rows) > 1 or not _is_same_request(row, identity):
         raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, _why_refused(rows, identity))
-    if key is not None and bound_key is None and row.idempotency_key != key:
+    if key is not None and bound_key is None:
         try:
             IdempotencyKey.insert(
                 client_id=identity.client_id, key=key, transaction_id=row.id, created_at=now
@@ -313,7 +312,6 @@ def _by_keys(of_type: Any) -> Query:
     return Transaction.select().where(
         Transaction.client_id == param(Transaction.client_id),
         ((Transaction.reference == param(Transaction.reference)) & of_type)
-        | (Transaction.idempotency_key == param(Transaction.idempotency_key))
         | (Transaction.id == param(Transaction.id, "bound_id"))
         | (
             (Transaction.session_id == param(Transaction.session_id))
