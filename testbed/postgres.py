@@ -30,7 +30,7 @@ class PostgresServer:
 
     def __init__(self, folder: Path, *, is_durable: bool = False, replica_of: PostgresServer | None = None) -> None:
         self._folder = folder
-        self._durability = [] if is_durable else ["--fsync=off", "--full_page_writes=off"]
+        self._durability = [] if is_durable else ["--fsync=off", "--full_page_writes=off", "--autovacuum=off"]
         self._data = folder / "data"
         # PostgreSQL refuses to run as root.
         self._as: dict[str, str | list[str]] = {"user": "nobody", "extra_groups": []} if os.getuid() == 0 else {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import configparser
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +15,8 @@ _CHECKOUT = Path(__file__).resolve().parents[1]
 def imported(folder: str) -> Iterator[tuple[str, str]]:
     """Give every file of a folder with the first part of each name that it imports."""
     for path in (_CHECKOUT / folder).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module]
-            yield from ((str(path), name.partition(".")[0]) for name in names)
+        for name in re.findall(r"^ *(?:from|import) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            yield str(path), name
 
 
 @pytest.mark.parametrize(

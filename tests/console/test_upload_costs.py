@@ -1,6 +1,6 @@
 """No text or file in a form of the console costs more than four times what a plain one of its size costs (P31).
 
-Run with `-s`, the tests print rows of the table of `docs/RELIABILITY.md`.
+With `-s` the tests print what they measured.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from testbed.ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
@@ -26,6 +28,7 @@ def test_without_python_the_start_says_so(tmp_path: Path) -> None:
     assert run.stderr == "Python 3.11 or newer was not found: install it and start this again.\n"
 
 
+@pytest.mark.nightly
 def test_without_a_network_the_start_says_so(tmp_path: Path) -> None:
     checkout, home = tmp_path / "checkout", tmp_path / "home"
     home.mkdir()

@@ -14,6 +14,8 @@ from tests.support.eventually import eventually
 from tests.support.real_service.installation import copy_into
 from tests.support.real_service.service import Service, descendants
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory, installation: Path) -> Path:

@@ -1,6 +1,6 @@
 """No input of any parser costs more than four times what a plain one of its size costs at the same endpoint (P31).
 
-Run with `-s`, the tests print the table of `docs/RELIABILITY.md`.
+With `-s` the tests print what they measured.
 """
 
 from __future__ import annotations

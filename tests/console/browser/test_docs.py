@@ -25,7 +25,7 @@ def demonstration(console: Console) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("dark", 390), ("light", 1600)])
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 390), pytest.param("light", 1600, marks=pytest.mark.nightly)])
 def test_it_is_readable_and_fits(visitor: Visitor, scheme: str, width: int) -> None:
     with visitor.tab(scheme, width, signed_in=False) as page:
         page.goto("/docs")

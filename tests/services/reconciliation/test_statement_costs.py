@@ -1,6 +1,6 @@
 """No column layout of a statement costs more than four plain ones, and reading pauses (P31).
 
-Run with `-s`, the tests print rows of the table of `docs/RELIABILITY.md`.
+With `-s` the tests print what they measured.
 """
 
 from __future__ import annotations
