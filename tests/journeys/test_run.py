@@ -30,10 +30,11 @@ FACTS = {
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that the tests of this file share and leave running."""
-    running = Service(tmp_path_factory.mktemp("run") / "data")
+    """A service that the tests of this file share; the last one stops it."""
+    # So long that the address of a socket in it would not fit.
+    running = Service(tmp_path_factory.mktemp("run") / ("long-" * 20) / "data")
     yield running
-    assert running.stop(signal.SIGINT) == 0
+    running.stop()
 
 
 def test_a_newcomer_finds_everything_in_a_private_file(service: Service) -> None:
@@ -151,18 +152,15 @@ def test_a_process_that_dies_is_started_again(service: Service) -> None:
     assert not killed.keys() & descendants(service.pid).keys()
 
 
-def test_a_second_start_keeps_data_and_credentials_and_a_signal_stops_everything(tmp_path: Path) -> None:
-    # So long that the address of a socket in it would not fit.
-    folder = tmp_path / ("long-" * 20) / "data"
-    first = Service(folder, USSD_WORKERS="1")
-    family = descendants(first.pid)
-    paid = _stop_twice_amid_a_call(first)
+def test_a_second_start_keeps_data_and_credentials_and_a_signal_stops_everything(service: Service) -> None:
+    family = descendants(service.pid)
+    paid = _stop_twice_amid_a_call(service)
     assert paid["status"] == "succeeded"
-    assert first.stop(signal.SIGTERM) == 0
+    assert service.stop(signal.SIGTERM) == 0
     assert not [line for pid, line in family.items() if command_line(pid) == line]
 
-    second = Service(folder, port=first.port, USSD_WORKERS="1")
-    assert second.demonstration == first.demonstration
+    second = Service(service.folder, port=service.port, USSD_WORKERS="1")
+    assert second.demonstration == service.demonstration
     status, kept = second.call("GET", f"/api/transactions/{paid['transaction_id']}", headers=second.key)
     assert (status, kept["data"]["amount"]) == (200, 900)
     assert second.call("GET", "/health/ready")[1]["data"]["redis"] == "up"

@@ -118,11 +118,6 @@ def test_a_bad_audit_query_is_refused(owner: Browser) -> None:
         assert answer(owner.ask("GET", f"audit-events?{query}")) == (400, "Invalid query parameters")
 
 
-def test_a_cursor_of_no_list_has_the_one_message_of_a_bad_query(owner: Browser) -> None:
-    for path in ("requests", "payouts", "audit-events"):
-        assert answer(owner.ask("GET", f"{path}?cursor=x")) == (400, "Invalid query parameters"), path
-
-
 def test_a_malformed_refresh_token_is_refused(web: FlaskClient) -> None:
     for token in ["", "x", "a.b.c", "é", " ", "\U0001f600", "W10.x", "x" * 5000]:
         reply = web.post("/api/clients/token/refresh", json={"refresh_token": token})

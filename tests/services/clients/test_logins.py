@@ -51,16 +51,6 @@ def actions(client_id: str | None) -> list[str]:
     return [row.action for row in rows.order_by(AuditEvent.created_at, AuditEvent.id)]
 
 
-def test_an_access_token_is_good_for_fifteen_minutes(
-    services: Services, example_client: ExampleClient, clock: MovableClock
-) -> None:
-    view = log_in(services, example_client.email())
-    clock.advance(899)
-    assert is_open(services, view)
-    clock.advance(2)
-    assert not is_open(services, view)
-
-
 @pytest.mark.both_databases
 def test_a_hundred_guesses_at_once_get_no_further_than_ten(services: Services, example_client: ExampleClient) -> None:
     email = example_client.email()
