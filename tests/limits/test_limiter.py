@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import fakeredis
 import pytest
+import time_machine
 from limits import parse_many
 from redis.crc import key_slot
 
@@ -68,6 +70,18 @@ def test_bursts_every_minute_stop_at_one_thousand_in_any_hour(storage: SlidingWi
     assert limiter.hit("data-key", "key-1").accepted
     let_pass(storage, 30)
     assert accepted(hits(limiter, 101)) == 99
+
+
+def test_a_window_is_free_again_the_very_microsecond_it_ends() -> None:
+    client: Any = fakeredis.FakeRedis()
+    limiter = limiter_on(SlidingWindowStorage("redis://fake", client=client))
+    with time_machine.travel(datetime(2026, 11, 20, 8, tzinfo=UTC), tick=False) as clock:
+        assert accepted(hits(limiter, 101)) == 100
+        clock.shift(timedelta(microseconds=59_999_999))
+        assert limiter.hit("data-key", "key-1").retry_after_seconds == 1
+        clock.shift(timedelta(microseconds=1))
+        assert [window.remaining for window in limiter.hit("data-key", "key-1").windows] == [99, 899]
+        assert accepted(hits(limiter, 100)) == 99
 
 
 def test_a_refused_call_uses_up_nothing(storage: SlidingWindowStorage) -> None:
