@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.failovers import fail_over, operating
 
-pytestmark = [pytest.mark.needs_nginx, pytest.mark.needs_patroni, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.needs_nginx, pytest.mark.needs_patroni, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["by day", "whole"])
