@@ -136,7 +136,8 @@ def at_a_terminal(service: Service, tmp_path: Path) -> Callable[[str], subproces
     def run(typed: str) -> subprocess.CompletedProcess[str]:
         if "$ID" in typed:
             held = json.loads(run("ussd-server movements list --held --json").stdout)
-            typed = typed.replace("$ID", held["items"][-1]["movement_id"])
+            *_, last = (each["movement_id"] for each in held["items"] if each["state"] == "held")
+            typed = typed.replace("$ID", last)
         is_server = typed.startswith(_SERVERS)
         if _OF_OURS_ALONE.fullmatch(typed) and not is_server:
             ran = run_command(*shlex.split(typed)[1:], env=environment)
