@@ -20,6 +20,9 @@ from tests.support.real_service.service import Service
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
 
+# By day, tests/clients compares what is generated with the API document.
+pytestmark = pytest.mark.nightly
+
 _TOOLS = Path(sys.executable).parent
 _HOOKS = Path(__file__).parents[1] / "support" / "real_service"
 _PACKAGES = (
@@ -303,7 +306,6 @@ def test_every_request_of_the_postman_collection_is_accepted_from_top_to_bottom(
     run(newman, "run", COLLECTION, "-e", "environment.json", "--color", "off", folder=tmp_path)
 
 
-@pytest.mark.nightly
 @pytest.mark.needs_node
 def test_a_linter_finds_nothing_to_say(document: Path, tools: Path, tmp_path: Path) -> None:
     (tmp_path / "redocly.yaml").write_text(_LINTER_RULES)
@@ -321,7 +323,6 @@ def test_a_linter_finds_nothing_to_say(document: Path, tools: Path, tmp_path: Pa
     assert [(one["ruleId"], one["location"][0]["pointer"]) for one in found["problems"]] == []
 
 
-@pytest.mark.nightly
 def test_a_generated_client_reads_answers_and_writes_them_back_without_loss(
     service: Service, document: Path, tmp_path: Path
 ) -> None:
@@ -355,7 +356,6 @@ def test_a_generated_client_reads_answers_and_writes_them_back_without_loss(
     assert said.split() == ["True", "succeeded", "4"]
 
 
-@pytest.mark.nightly
 def test_a_client_that_is_generated_for_go_compiles_and_reads_replies(
     service: Service, document: Path, tmp_path: Path
 ) -> None:
@@ -377,7 +377,6 @@ def test_a_client_that_is_generated_for_go_compiles_and_reads_replies(
     assert said.split() == ["succeeded", "5000", "true"]
 
 
-@pytest.mark.nightly
 @pytest.mark.needs_node
 def test_generated_types_fit_every_field_that_is_answered_and_a_typed_client_reads_it(
     service: Service, document: Path, tools: Path
@@ -413,7 +412,6 @@ def test_generated_types_fit_every_field_that_is_answered_and_a_typed_client_rea
     assert said.split() == ["true", "succeeded", "true", "5000", "true"]
 
 
-@pytest.mark.nightly
 def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path) -> None:
     """Left out: what a schema cannot say (two different accounts, a code that a client has), and `Allow`,
     where a path with an id matches any word."""

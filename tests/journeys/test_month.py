@@ -69,6 +69,8 @@ def month(settings: Settings, clock: MovableClock) -> Iterator[School]:
         yield opened
 
 
+# By day, tests/simulation closes a day to the shilling.
+@pytest.mark.nightly
 def test_a_month_agrees_to_the_shilling(month: School) -> None:
     open_school(month)
     happenings = {
