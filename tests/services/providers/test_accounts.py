@@ -14,6 +14,7 @@ from tests.services.processing.test_earlier_places import lose
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.money import a_client, balances, deposit, operator, request
+from ussd_server.cli.service.doctor_database import check_places
 from ussd_server.context import RequestContext
 from ussd_server.models.providers import ProviderAccount
 from ussd_server.models.transactions import Transaction
@@ -166,4 +167,22 @@ def test_a_payment_that_an_earlier_account_has_is_of_that_account(
         assert moved["provider:mtn-old"][0] == (-60_000 if kind == "collection" else 60_000)
         assert moved.get("provider:mtn", (0, 0)) == (0, 0)
         assert moved["main"][1] == 0
+        assert check_everything() == []
+
+
+def test_a_payment_under_way_keeps_its_account_and_a_new_name_is_told(settings: Settings, clock: MovableClock) -> None:
+    with ExitStack() as stack:
+        move = Move(stack, settings, clock, "mtn")
+        move.old.switches.change({"disbursements_pending": True})
+        payment = move.pay("disbursement")
+        move.work(0)
+        move.start(move.old, USSD_MTN_ACCOUNT="wallet")
+        (finding,) = check_places(move.services.runtime.settings, move.services.runtime.providers)
+        assert finding.found == "its last payment was of the account mtn, and now its account is wallet"
+        assert finding.mend == "A wallet keeps its name: set USSD_MTN_ACCOUNT=mtn."
+        move.old.clock.advance(1000)
+        move.work(700)
+        row = Transaction.get_by_id(payment)
+        assert (row.status, row.provider_account) == ("succeeded", "mtn")
+        assert balances(move.client.client_id)["provider:mtn"] == (60_000, 0)
         assert check_everything() == []

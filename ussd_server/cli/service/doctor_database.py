@@ -20,9 +20,11 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.operations import kept_check_value, read_service_clock
 from ussd_server.models.operators import Operator
 from ussd_server.models.ussd import Channel, SmppBind
+from ussd_server.providers.settings import prefix_of
 from ussd_server.security.key_ring import Keyring, master_key_of
 from ussd_server.security.secrets_file import Ring
 from ussd_server.services.operations.messages import DoctorFinding
+from ussd_server.services.providers.accounts import renamed_accounts
 from ussd_server.services.providers.messages import written_places
 from ussd_server.services.providers.places import waiting_elsewhere
 from ussd_server.services.providers.providers import Providers
@@ -203,12 +205,12 @@ def _keys(keyring: Keyring) -> DoctorFinding:
 
 
 def check_places(settings: Settings, providers: Providers) -> Iterator[DoctorFinding]:
-    """Check that the settings have every place to which an unfinished payment was sent."""
+    """Check that the settings have every place to which an unfinished payment was sent, and no account another name."""
     if settings.database_url.startswith("sqlite") and not has_data(settings):
         return
     open_database(settings.database_url, _CONNECTIONS, settings.database_pooler)
     try:
-        waiting = waiting_elsewhere(providers)
+        waiting, renamed = waiting_elsewhere(providers), renamed_accounts(providers)
     except PeeweeException:
         # The check of the database has said what is wrong.
         return
@@ -220,6 +222,10 @@ def check_places(settings: Settings, providers: Providers) -> Iterator[DoctorFin
             "are final; or let two operators decide about each: `ussd-server transactions review`."
         )
         yield DoctorFinding(name, f"payments wait: {written_places(places)}, which the settings no longer have", mend)
+    for connection, account in renamed:
+        mend = f"A wallet keeps its name: set USSD_{prefix_of(connection.connection)}ACCOUNT={account}."
+        found = f"its last payment was of the account {account}, and now its account is {connection.account}"
+        yield DoctorFinding(connection.connection, found, mend)
 
 
 def _reference_key(keyring: Keyring) -> DoctorFinding:

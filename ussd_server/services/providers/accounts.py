@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ussd_server.models.providers import ProviderAccount
+from ussd_server.models.transactions import Transaction
+from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.providers.providers import Providers
 from ussd_server.status import Code, ServiceError
+
+_NEWEST = 1000
 
 
 def known_accounts(providers: Providers) -> Mapping[str, str]:
@@ -26,3 +30,17 @@ def provider_of(account: str, providers: Providers) -> str:
         names = ", ".join(sorted(known))
         raise ServiceError(Code.INVALID_REQUEST, f"There is no account {account[:40]!r}; there are: {names}")
     return known[account]
+
+
+def renamed_accounts(providers: Providers) -> list[tuple[Provider, str]]:
+    """The connections whose last payment, among the newest 1,000, was of another account, with that one's name."""
+    newest = Transaction.select(Transaction.sent_to, Transaction.provider_account).order_by(Transaction.id.desc())
+    sent = list(newest.where(Transaction.sent_to.is_null(False)).limit(_NEWEST))
+    last = {row.sent_to: row.provider_account for row in reversed(sent)}
+    renamed = []
+    for each in providers.connections:
+        before = {
+            account for place in map(each.place, Direction) if (account := last.get(place)) not in (None, each.account)
+        }
+        renamed += [(each, account) for account in sorted(before)]
+    return renamed
