@@ -20,6 +20,7 @@ from standardwebhooks import Webhook
 from tests.outbound.certificates import Authority
 from tests.support.commands import run_command
 from tests.support.real_service.service import Service
+from tests.support.stand_ins import StandInProcess
 
 _FOLDER = Path(__file__).parents[2] / "docs/guides"
 _README = Path(__file__).parents[2] / "README.md"
@@ -51,10 +52,10 @@ _RUN_ELSEWHERE = {
     "npm install": "the fixture libraries",
     "systemctl": "tests/journeys/test_deployment.py",
     "ussd-server run": "the fixture service",
-    "mtn-1": "it needs a service that knows a stand-in of MTN",
+    "mtn-1": "the service of the page about MTN",
     "providers try": "tests/providers",
-    "clients connection": "it needs a second contract in the settings",
-    "movements same": "it needs a collection that succeeded without a receipt",
+    "clients connection": "the service of the page about MTN",
+    "movements same": "the service with examples, which have a collection without a receipt",
 }
 _ENDINGS = {"sh": "sh", "python": "py", "javascript": "mjs", "php": "php"}
 
@@ -90,7 +91,7 @@ def exported(service: Service) -> dict[str, str]:
     ran = subprocess.run(
         ["bash", "-euc", prepare + "env -0"],
         cwd=service.folder.parent,
-        env={"PATH": os.environ["PATH"]},
+        env={"PATH": os.environ["PATH"], "USSD_DATA_DIR": str(service.folder)},
         capture_output=True,
         text=True,
         check=True,
@@ -122,8 +123,15 @@ def typed_lines(page: Path) -> list[str]:
     return re.findall(r"^ {4,}(\S(?:.*\\\n)*.*)$", text, re.MULTILINE)
 
 
+Terminal = Callable[[str], subprocess.CompletedProcess[str]]
+
+
 @pytest.fixture
-def at_a_terminal(service: Service, tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+def at_a_terminal(service: Service, tmp_path: Path) -> Terminal:
+    return terminal(service, tmp_path)
+
+
+def terminal(service: Service, tmp_path: Path) -> Terminal:
     """Runs what is typed in a folder of its own, with the variables of the page about all guides and its PATH."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -131,6 +139,7 @@ def at_a_terminal(service: Service, tmp_path: Path) -> Callable[[str], subproces
     (programs / "ussd").symlink_to(Path(sys.executable).parent / "ussd-server")
     (tmp_path / "operator.pem").write_text(Authority().pem)
     environment = exported(service) | {"USSD_DATA_DIR": str(service.folder), "PYTHONPATH": str(_CLIENTS.parent)}
+    environment |= {name: value for name, value in service.settings.items() if name.startswith("USSD_")}
     environment["PATH"] = f"{programs}:{Path(sys.executable).parent}:{environment['PATH']}"
 
     def run(typed: str) -> subprocess.CompletedProcess[str]:
@@ -165,7 +174,7 @@ def at_a_terminal(service: Service, tmp_path: Path) -> Callable[[str], subproces
 
 
 def test_the_commands_of_pages_without_programs_run_as_they_are_written(
-    at_a_terminal: Callable[[str], subprocess.CompletedProcess[str]],
+    at_a_terminal: Terminal,
 ) -> None:
     for name in ("take-money-at-a-till", "give-your-service-a-pin"):
         for commands in blocks(_FOLDER / f"{name}.md", "sh"):
@@ -173,7 +182,7 @@ def test_the_commands_of_pages_without_programs_run_as_they_are_written(
 
 
 def test_every_line_to_type_in_a_guide_runs_as_it_is_written(
-    at_a_terminal: Callable[[str], subprocess.CompletedProcess[str]],
+    at_a_terminal: Terminal,
 ) -> None:
     at_a_terminal("ussd-server clients create acme")
     at_a_terminal("ussd-server codes assign '*384*123#' --client acme")
@@ -185,6 +194,61 @@ def test_every_line_to_type_in_a_guide_runs_as_it_is_written(
                 at_a_terminal(typed)
                 ran.append(typed)
     assert len(ran) >= 12
+
+
+def test_the_lines_of_the_page_about_mtn_run_beside_its_stand_in(tmp_path: Path) -> None:
+    page, stand_in = _FOLDER / "mtn.md", StandInProcess("mtn")
+    (recipe,) = blocks(page, "sh")
+    folder = tmp_path / "mtn-try"
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f"{recipe}\nenv -0"],
+        cwd=tmp_path,
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "MTN": stand_in.base_url},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=_PATIENCE_SECONDS,
+    )
+    settings = dict(each.split("=", 1) for each in ran.stdout.split("\0") if each.startswith("USSD_MTN_"))
+    settings |= {name.replace("USSD_MTN_", "USSD_MTN_ACME_"): value for name, value in settings.items()}
+    service = Service(
+        folder, USSD_PROVIDERS="mtn,mtn-acme", USSD_MTN_ACME_KIND="mtn", USSD_MTN_ACME_ACCOUNT="mtn", **settings
+    )
+    try:
+        type_in = terminal(service, tmp_path)
+        type_in("ussd-server clients create acme")
+        for typed in (line for line in typed_lines(page) if "mtn-1" in line or "clients connection" in line):
+            printed = type_in(typed).stdout
+            assert '"status":"succeeded"' in printed or "mtn-acme, which serves nobody else" in printed, printed
+    finally:
+        service.stop()
+        stand_in.stop()
+
+
+def test_the_line_about_money_that_a_collection_without_a_receipt_has_runs(tmp_path: Path) -> None:
+    service = Service(tmp_path / "var", with_examples=True)
+    try:
+        type_in = terminal(service, tmp_path)
+        (review,) = (
+            each["transaction"]
+            for each in json.loads(type_in("ussd-server transactions review --json").stdout)["items"]
+            if each["transaction"]["status"] == "ambiguous"
+        )
+        agreed = "--reason 'The payer shows it' --by ann --and ben"
+        type_in(
+            f"ussd-server transactions review --settle {review['transaction_id']} --as succeeded --no-receipt {agreed}"
+        )
+        secrets_of = type_in("ussd-server callbacks --show-secrets --json").stdout
+        incoming = dict(re.findall(r'"incoming_(path|secret)": "(.*?)"', secrets_of))
+        paid = f"--code TEA1 --amount {review['amount']} --phone {review['phone_number']}"
+        where = f"http://127.0.0.1:{service.port}{incoming['path']} --secret {incoming['secret']}"
+        type_in(f"python -m simulators.till {where} {paid} --only right")
+        (typed,) = (line for line in typed_lines(_FOLDER / "take-money-at-a-till.md") if "movements same" in line)
+        held = json.loads(type_in("ussd-server movements list --held --json").stdout)["items"]
+        (like_it,) = (each for each in held if review["transaction_id"] in json.dumps(each["beside"]))
+        type_in(typed.replace("$ID", like_it["movement_id"]))
+    finally:
+        service.stop()
 
 
 @pytest.mark.needs_node

@@ -177,7 +177,8 @@ def sandbox_outcomes() -> dict[str, str]:
 def duration(seconds: float) -> str:
     """How long something took or waits: `0.004 s`, `0.4 s`, `12 min 5 s`, `3 h 20 min` or `4 days`."""
     if seconds < 60:
-        return f"{max(0.0, seconds):.{1 if seconds >= 0.1 else 3}f} s"
+        written = f"{seconds:.1f}" if seconds >= 0.1 else f"{max(0.0, seconds):.3f}".rstrip("0").rstrip(".")
+        return f"{written} s"
     minutes, hours = int(seconds // 60), int(seconds // 3600)
     if minutes < 60:
         return f"{minutes} min {int(seconds % 60)} s"

@@ -61,6 +61,16 @@ def own_view(view: str) -> str:
     return f"console.{operators_view(view) if g.person.is_operator else view}"
 
 
+def to(view: str, **variables: Any) -> str:
+    """The address of a page of the console."""
+    return url_for(f"console.{view}", **variables)
+
+
+def to_own(view: str, **variables: Any) -> str:
+    """The address of a client's page; for an operator, of the same page among those of operators."""
+    return url_for(own_view(view), **variables)
+
+
 def acting_for(client: ClientView, context: RequestContext) -> RequestContext:
     """The operator's request, on behalf of a client."""
     return replace(context, caller=replace(context.caller, client_id=client.client_id))

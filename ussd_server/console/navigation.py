@@ -89,6 +89,12 @@ def groups_for(person: SignedInPerson) -> list[tuple[str, list[ShownItem]]]:
     return [(title, items) for title, items in groups if items]
 
 
+def title_of(view: str) -> str:
+    """What the navigation calls a page."""
+    items = (item for groups in (_GROUPS, _OF_OPERATORS) for group in groups.values() for item in group)
+    return gettext(next(item.title for item in items if item.view == view))
+
+
 def _shown(item: NavigationItem) -> ShownItem:
     address = url_for(f"console.{item.view}")
     is_root = address in (url_for("console.show_overview"), url_for("console.show_operator_overview"))

@@ -22,12 +22,19 @@ class Service:
     """One run of the service; `demonstration` is what it wrote for a newcomer."""
 
     def __init__(
-        self, folder: Path, port: int | None = None, program: Sequence[str] | None = None, **settings: str
+        self,
+        folder: Path,
+        port: int | None = None,
+        program: Sequence[str] | None = None,
+        *,
+        with_examples: bool = False,
+        **settings: str,
     ) -> None:
         """`program` is the `ussd-server` command to run; the checkout's, unless another is given."""
-        self.folder = folder
+        self.folder, self.settings = folder, settings
         self.port = port or free_port()
-        self._process = start(folder, self.port, program, **settings)
+        arguments = () if with_examples else ("--without-examples",)
+        self._process = start(folder, self.port, program, arguments, **settings)
         self.welcome = ""
         while "Ctrl-C" not in self.welcome:
             line = self._process.stdout.readline()

@@ -12,7 +12,7 @@ from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import public_address
 from ussd_server.console.tables import Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext
+from ussd_server.languages import gettext, marked
 from ussd_server.services.clients.messages import ChangeRole, InvitePerson, PasswordLink
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import ListPage
@@ -81,8 +81,9 @@ def show_person(context: RequestContext, user_id: str) -> str:
 @console.page("POST", "/people/<user_id>/role", needs="team:write", fresh_code=True)
 def change_role(context: RequestContext, user_id: str) -> Any:
     changed = services().people.change_role(ChangeRole(user_id, request.form.get("role", "")), context)
-    hint = " The link of the invitation has ended: make a new one." if changed.state == "invited" else ""
-    return _changed(user_id, f"{changed.email} is {changed.role} from now on.{hint}", context)
+    text = gettext("%(email)s is %(role)s from now on.", email=changed.email, role=gettext(changed.role))
+    hint = gettext("The link of the invitation has ended: make a new one.") if changed.state == "invited" else ""
+    return _changed(user_id, f"{text} {hint}".strip(), context)
 
 
 @console.page("POST", "/people/<user_id>/confirm", needs="payouts:approve", fresh_code=True)
@@ -92,16 +93,11 @@ def confirm_person(context: RequestContext, user_id: str) -> Any:
     return _changed(user_id, text, context)
 
 
-@console.page("POST", "/people/<user_id>/disable", needs="team:write", fresh_code=True)
-def disable_person(context: RequestContext, user_id: str) -> Any:
-    services().people.set_active(user_id, False, context)
-    return _changed(user_id, gettext("The person is disabled and signed out everywhere."), context)
-
-
-@console.page("POST", "/people/<user_id>/enable", needs="team:write", fresh_code=True)
-def enable_person(context: RequestContext, user_id: str) -> Any:
-    services().people.set_active(user_id, True, context)
-    return _changed(user_id, gettext("The person may sign in again."), context)
+@console.page("POST", "/people/<user_id>/<any(enable,disable):action>", needs="team:write", fresh_code=True)
+def set_person(context: RequestContext, user_id: str, action: str) -> Any:
+    services().people.set_active(user_id, action == "enable", context)
+    enabled, disabled = marked(("The person may sign in again.", "The person is disabled and signed out everywhere."))
+    return _changed(user_id, gettext(enabled if action == "enable" else disabled), context)
 
 
 @console.page("POST", "/people/<user_id>/logins/end", needs="team:write", fresh_code=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -57,39 +56,20 @@ def show_movement(context: RequestContext, movement_id: str) -> str:
     return _page(movement_id, context)
 
 
-@console.page("POST", "/operator/movements/<movement_id>/assign", who="operator")
-def propose_assignment(context: RequestContext, movement_id: str) -> Any:
-    code = request.form.get("code", "").strip()
-    with _shown_again(movement_id, context):
-        return propose("movement.assign", movement_id, context, f"The payer meant {code}"[:200], code=code)
-
-
-@console.page("POST", "/operator/movements/<movement_id>/correct", who="operator")
-def propose_correction(context: RequestContext, movement_id: str) -> Any:
-    typed = {name: request.form.get(name, "").strip() for name in ("client", "payment", "account")}
-    with _shown_again(movement_id, context):
-        client_id = services().clients.find(typed["client"], context).client_id
-        parameters = {"client_id": client_id, "payment": typed["payment"] or None, "account": typed["account"] or None}
-        return propose("movement.correct", movement_id, context, **parameters)
-
-
-@console.page("POST", "/operator/movements/<movement_id>/release", who="operator")
-def propose_release(context: RequestContext, movement_id: str) -> Any:
-    with _shown_again(movement_id, context):
-        return propose("movement.release", movement_id, context)
-
-
-@console.page("POST", "/operator/movements/<movement_id>/return", who="operator")
-def propose_return(context: RequestContext, movement_id: str) -> Any:
-    other_id = request.form.get("other", "").strip() or None
-    with _shown_again(movement_id, context):
-        return propose("movement.return", movement_id, context, other_id=other_id)
-
-
-@console.page("POST", "/operator/movements/<movement_id>/own", who="operator")
-def propose_own(context: RequestContext, movement_id: str) -> Any:
-    with _shown_again(movement_id, context):
-        return propose("movement.own", movement_id, context)
+@console.page("POST", "/operator/movements/<movement_id>/<any(assign,correct,own,release,return):end>", who="operator")
+def propose_end_of_movement(context: RequestContext, movement_id: str, end: str) -> Any:
+    """Propose what becomes of a movement."""
+    typed = {name: request.form.get(name, "").strip() for name in ("account", "client", "code", "other", "payment")}
+    reason, parameters = None, dict[str, Any]()
+    with shown_again(lambda error: _page(movement_id, context, error), Code.NOT_FOUND):
+        if end == "assign":
+            reason, parameters = f"The payer meant {typed['code']}"[:200], {"code": typed["code"]}
+        elif end == "correct":
+            client_id = services().clients.find(typed["client"], context).client_id
+            parameters = {"client_id": client_id} | {name: typed[name] or None for name in ("payment", "account")}
+        elif end == "return":
+            parameters = {"other_id": typed["other"] or None}
+        return propose(f"movement.{end}", movement_id, context, reason, **parameters)
 
 
 def _typed(each: MovementView) -> str | None:
@@ -101,10 +81,6 @@ def _typed(each: MovementView) -> str | None:
 def _why(each: MovementView) -> str | None:
     """Why a movement is listed: no use, or one that waits for what gives it back."""
     return each.held_because if each.use is None else f"{gettext('to be given back')}: {each.use.reason}"
-
-
-def _shown_again(movement_id: str, context: RequestContext) -> AbstractContextManager[None]:
-    return shown_again(lambda error: _page(movement_id, context, error), Code.NOT_FOUND)
 
 
 def _page(movement_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
