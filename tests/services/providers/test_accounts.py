@@ -9,6 +9,9 @@ from datetime import date
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.incoming.till import Till
+from tests.services.payouts.desk import PayoutDesk
+from tests.services.payouts.desk import row as payout_row
 from tests.services.processing.moves import NUMBERS, Move, old_connection, second_connection
 from tests.services.processing.test_earlier_places import lose
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
@@ -18,7 +21,8 @@ from ussd_server.cli.service.doctor_database import check_places
 from ussd_server.context import RequestContext
 from ussd_server.models.providers import ProviderAccount
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.movements.messages import ListMovements
+from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
+from ussd_server.services.movements.messages import CorrectMovement, ListMovements
 from ussd_server.services.operations.book_check.sums import account_sums
 from ussd_server.services.providers.messages import AdoptPlace, ChooseConnection
 from ussd_server.services.reconciliation.messages import CloseDay, CoverDays
@@ -185,4 +189,54 @@ def test_a_payment_under_way_keeps_its_account_and_a_new_name_is_told(settings: 
         row = Transaction.get_by_id(payment)
         assert (row.status, row.provider_account) == ("succeeded", "mtn")
         assert balances(move.client.client_id)["provider:mtn"] == (60_000, 0)
+        assert check_everything() == []
+
+
+@pytest.mark.parametrize("move", ["mtn"], indirect=True)
+def test_what_payers_send_is_booked_at_the_account_of_its_path(move: Move, other: RequestContext) -> None:
+    services, till = move.services, Till(move.services)
+    services.payment_codes.set_prefix(SetPrefix(other.client_id, "SCH"), operator())
+    services.payment_codes.put(PutPaymentCode("SCH1", "Fees"), other)
+    paths = {each.provider: each.path for each in services.notices.paths(operator())}
+    assert {"mtn", "mtn-own"} <= paths.keys()
+    services.notices.require_path("mtn-own", paths["mtn-own"].rpartition("/")[2])
+    with pytest.raises(ServiceError):
+        services.notices.require_path("mtn-own", paths["mtn"].rpartition("/")[2])
+    booked = [till.pay("SCH1", receipt="R1", provider=account).transaction_id for account in ("mtn", "mtn-own")]
+    rows = [Transaction.get_by_id(each) for each in booked]
+    assert [(row.provider, row.provider_account) for row in rows] == [("mtn", "mtn"), ("mtn", "mtn-own")]
+    assert till.pay("nothing", receipt="R2", provider="mtn-own").transaction_id is None
+    (movement,) = services.movements.list(ListMovements(is_held=True), operator()).items
+    wanted = CorrectMovement(movement.movement_id, other.client_id, "It is theirs", "Ann", "Ben")
+    used = services.corrections.correct(wanted, operator()).use
+    assert used is not None
+    row = Transaction.get_by_id(used.transaction_id)
+    assert (row.provider, row.provider_account) == ("mtn", "mtn-own")
+    sums = {each.account: (each.ledger_cents, each.used_cents) for each in account_sums()}
+    assert sums == {"mtn": (500_000, 500_000), "mtn-own": (1_000_000, 1_000_000)}
+    assert check_everything() == []
+
+
+def test_a_payout_is_paid_from_the_account_of_its_client_and_compared_with_its_float(
+    settings: Settings, clock: MovableClock
+) -> None:
+    with ExitStack() as stack:
+        move = Move(stack, settings, clock, "mtn")
+        services = move.start(move.new, **second_connection(move, "OWN", "mtn-own"))
+        desk = PayoutDesk(services, clock)
+        own = ChooseConnection(desk.client_id, "mtn-own", "Its contract", "Ann", "Ben")
+        services.own_connections.choose(own, operator())
+        draft = desk.draft(payout_row("r1", NUMBERS["mtn"], 600), payout_row("r2", NUMBERS["mtn"], 700))
+        for account, cents in (("mtn", 100), ("mtn-own", 200_000)):
+            at = clock.now()
+            ProviderAccount.put({"account": account}, {"provider": "mtn", "asked_at": at, "amount_cents": cents})
+        assert desk.payouts.shortfalls(draft.payout_id, desk.maker) == ()
+        ProviderAccount.update(amount_cents=100).where(ProviderAccount.account == "mtn-own").execute()
+        (short,) = desk.payouts.shortfalls(draft.payout_id, desk.maker)
+        assert (short.provider, short.needed_cents, short.float_cents) == ("mtn", 130_000, 100)
+        desk.approve(draft)
+        desk.work(5)
+        paid = list(Transaction.select().where(Transaction.payout_id == draft.payout_id))
+        assert [each.provider_account for each in paid] == ["mtn-own"] * 2
+        assert (move.submits(move.old), move.submits(move.new)) == (2, 0)
         assert check_everything() == []

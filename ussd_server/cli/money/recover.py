@@ -35,8 +35,8 @@ _BOUNDS = FileBounds(most_bytes=10 * 1024 * 1024, most_unpacked_bytes=100 * 1024
     "statements",
     required=True,
     multiple=True,
-    metavar="PROVIDER=FILE",
-    help="A provider's statement since.",
+    metavar="ACCOUNT=FILE",
+    help="The statement of an account at a provider since.",
 )
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the list as a file.")
 @click.option(
@@ -97,7 +97,7 @@ def _statement(text: str) -> tuple[str, Path]:
     provider, is_given, name = text.partition("=")
     path = Path(name)
     if not is_given or not path.is_file():
-        raise click.BadParameter(f"{text!r} must be PROVIDER=FILE with a file that exists.", param_hint="--statement")
+        raise click.BadParameter(f"{text!r} must be ACCOUNT=FILE with a file that exists.", param_hint="--statement")
     return provider, path
 
 
