@@ -72,7 +72,7 @@ def test_long_reads_hold_up_no_write_in_a_cooperative_process(tmp_path: Path) ->
         import json, sys
         import gevent
         from ussd_server.database.opening import open_database
-        from ussd_server.database.unit_of_work import database, unit_of_work
+        from ussd_server.database.unit_of_work import close_connections, database, unit_of_work
 
         open_database(f"sqlite:///{sys.argv[1]}/names.db", 16)
         database.execute_sql("CREATE TABLE names (name text PRIMARY KEY)")
@@ -86,6 +86,8 @@ def test_long_reads_hold_up_no_write_in_a_cooperative_process(tmp_path: Path) ->
                     "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n WHERE x < 0")
             except Exception:
                 pass
+            finally:
+                database.close()
 
         reads = [gevent.spawn(read) for _ in range(8)]
         gevent.sleep(0.2)
@@ -96,6 +98,7 @@ def test_long_reads_hold_up_no_write_in_a_cooperative_process(tmp_path: Path) ->
             wrote = True
         has_written = True
         gevent.joinall(reads)
+        close_connections()
         print(json.dumps(wrote))
         """,
         tmp_path,

@@ -52,7 +52,7 @@ def test_binds_are_in_metrics_channels_and_doctor(
     with serving(services):
         eventually(lambda: [row.state for row in SmppBind.select()] == ["bound"])
         (finding,) = smpp_binds()
-        assert (finding.found, finding.mend) == ("1 of 1 binds are up", None)
+        assert (finding.found, finding.mend) == ("binds that are up: 1 of 1", None)
         measures = {measure.name: measure.value for measure in services.smpp_links.measures()}
         assert (measures["ussd_smpp_bind_up"], measures["ussd_smpp_binds"]) == (1.0, 1)
         (shown,) = (each for each in services.channels.list(OPERATOR) if each.smpp_url)

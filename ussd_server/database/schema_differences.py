@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -61,9 +62,9 @@ def schema_differences() -> list[Difference]:
 @cache
 def _expected(_names: tuple[str, ...], postgres: bool) -> _Schema:
     if not postgres:
-        fresh = SqliteDatabase(":memory:")
-        _migrate(fresh)
-        return _read_sqlite(fresh)
+        with closing(SqliteDatabase(":memory:")) as fresh:
+            _migrate(fresh)
+            return _read_sqlite(fresh)
     with database.atomic() as transaction:
         name = f"reference_{secrets.token_hex(4)}"
         database.execute_sql(f"CREATE SCHEMA {name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -98,7 +99,7 @@ def test_yaml_that_is_no_document_is_refused_by_line_and_column(
     ("text", "said", "place"),
     [
         ('{"a": 1,\n "b" 2}', "not valid JSON: a `:` is missing after a name", (2, 6)),
-        ('{"a": 1,}', "a comma too many before it", (1, 9)),
+        ('{"a": 1,}', "a comma too many before", (1, 9 if sys.version_info < (3, 13) else 8)),
         ('{"a": "x', "the text that begins here has no closing quote", (1, 7)),
         ('{"a": 1 "b": 2}', "a comma or the closing bracket is missing", (1, 9)),
         ('{"a": yes}', "a value is missing; texts need double quotes", (1, 7)),

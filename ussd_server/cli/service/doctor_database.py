@@ -139,7 +139,7 @@ def smpp_binds() -> Iterator[DoctorFinding]:
         binds = list(SmppBind.select().where(recent, SmppBind.channel_id == channel.id))
         bound = sum(bind.state == "bound" for bind in binds)
         if bound:
-            yield DoctorFinding(part, f"{bound} of {counted(len(binds), 'bind')} up")
+            yield DoctorFinding(part, f"binds that are up: {bound} of {len(binds)}")
         elif binds:
             mend = "Compare the host, the port, the system id, the password and our address with the operator."
             yield DoctorFinding(part, f"no bind is up: {binds[0].reason or binds[0].state}", mend)

@@ -23,6 +23,7 @@ MOST_BYTES = 64 * 1024
 """The largest document, by whatever way it comes."""
 _MEANINGS = {
     "property name": "a name in double quotes has to stand here; is there a comma too many before it?",
+    "trailing comma": "there is a comma too many before the closing bracket",
     "Expecting ','": "a comma or the closing bracket is missing",
     "Expecting ':'": "a `:` is missing after a name",
     "Expecting value": "a value is missing; texts need double quotes",
