@@ -1,24 +1,19 @@
-"""What describes the API in public tools: a linter, generators of clients, schemathesis, and Postman's runner."""
+"""What describes the API in public tools: a linter, generators of clients, and schemathesis."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.documents.postman import PAGE as COLLECTION
+from tests.support.node_tools import install, run
 from tests.support.real_service.keys import fresh_keys
 from tests.support.real_service.service import Service
-from ussd_server.security.key_ring import Keyring
-from ussd_server.security.tokens import Tokens
 
 # By day, tests/clients compares what is generated with the API document.
 pytestmark = pytest.mark.nightly
@@ -29,7 +24,7 @@ _PACKAGES = (
     "@redocly/cli@2.77.0", "openapi-typescript@7.13.0", "@hey-api/openapi-ts@0.95.0", "typescript@5.9.3",
     "@types/node@20.19.43", "esbuild@0.25.12",
 )  # fmt: skip
-_RUNNER, _GENERATOR = "newman@6.2.2", "openapi-generator-cli==7.26.0"
+_GENERATOR = "openapi-generator-cli==7.26.0"
 # The document names no license.
 _LINTER_RULES = "extends: [recommended]\nrules:\n  info-license: off\n"
 _LIBRARY = Path(__file__).parents[2] / "clients/javascript"
@@ -229,21 +224,12 @@ def answers_as_literals(service: Service, document: Path) -> str:
     return "\n".join(lines)
 
 
-def started_service(folder: Path) -> Iterator[Service]:
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("service")
     running = Service(folder / "data", USSD_ALLOW_PRIVATE_ADDRESSES="1", USSD_WORKERS="1", USSD_SMS_ADAPTER="sandbox")
     yield running
     running.stop()
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    yield from started_service(tmp_path_factory.mktemp("service"))
-
-
-@pytest.fixture
-def own_service(tmp_path: Path) -> Iterator[Service]:
-    """A service for one test, which changes the keys of the demonstration."""
-    yield from started_service(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -254,56 +240,12 @@ def document(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Path
     return path
 
 
-def run(*command: str | Path, folder: Path, **environment: str) -> str:
-    """Run a tool to its good end; give what it printed."""
-    ran = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout
-    return ran.stdout
-
-
-def install(folder: Path, *packages: str | Path) -> Path:
-    """Install packages of Node.js into a folder, and return the folder of their programs."""
-    run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *packages, folder=folder)
-    return folder / "node_modules/.bin"
-
-
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which the tools of Node.js are installed."""
     folder = tmp_path_factory.mktemp("tools")
     install(folder, *_PACKAGES, _LIBRARY)
     return folder
-
-
-def variables_of_the_collection(service: Service) -> dict[str, str]:
-    """What the description of the Postman collection asks its user to set."""
-    known, tokens = service.demonstration, Tokens(Keyring(service.folder / "secrets.json"))
-    return known | {
-        "channel_secret": known["gateway_path"].rpartition("/")[2],
-        "callback_secret": tokens.callback_path("sandbox").rpartition("/")[2],
-        "secret": tokens.incoming_path("sandbox").rpartition("/")[2],
-        "signing_secret": tokens.incoming_signing_secrets("sandbox")[-1],
-    }
-
-
-@pytest.mark.needs_node
-def test_every_request_of_the_postman_collection_is_accepted_from_top_to_bottom(
-    own_service: Service, tmp_path: Path
-) -> None:
-    with closing(sqlite3.connect(own_service.folder / "ussd.db")) as database, database:
-        database.execute("INSERT INTO payment_code_prefixes SELECT id, 'DEMO' FROM clients")
-    values = [{"key": key, "value": value} for key, value in variables_of_the_collection(own_service).items()]
-    (tmp_path / "environment.json").write_text(json.dumps({"name": "demonstration", "values": values}))
-    newman = install(tmp_path, _RUNNER) / "newman"
-    run(newman, "run", COLLECTION, "-e", "environment.json", "--color", "off", folder=tmp_path)
 
 
 @pytest.mark.needs_node
