@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, deposit, operator, request
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.processing.messages import Callback
 from ussd_server.services.providers.messages import ChooseConnection
 from ussd_server.settings import Settings
 from ussd_server.status import ServiceError
@@ -78,3 +81,17 @@ def test_a_client_whose_own_connection_left_the_settings_pays_by_no_other(move: 
     move.start(move.new)
     with pytest.raises(ServiceError, match="is not switched on here"):
         move.pay("disbursement")
+
+
+@pytest.mark.parametrize("move", ["mtn"], indirect=True)
+def test_a_connection_of_a_client_alone_gets_the_callbacks_of_its_provider(move: Move) -> None:
+    choose(move, move.client.client_id, "mtn-own")
+    move.start(move.new, **second_connection(move, "OWN") | {"USSD_PROVIDERS": "mtn-own,sandbox"})
+    move.old.switches.change({"approve_delay_seconds": 200.0})
+    payment = move.pay("collection")
+    move.work(0)
+    Transaction.update(due_at=move.clock.now() + timedelta(hours=1)).where(Transaction.id == payment).execute()
+    (shown,) = move.services.callbacks.paths(operator())
+    body = json.dumps({"externalId": Transaction.get_by_id(payment).provider_reference}).encode()
+    move.services.callbacks.receive(Callback("mtn", shown.path.rpartition("/")[2], body))
+    assert Transaction.get_by_id(payment).due_source == "callback"

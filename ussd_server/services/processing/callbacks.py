@@ -14,7 +14,9 @@ class CallbackService:
     """Receives callbacks of providers. Their content is not trusted; they only bring our own status query forward."""
 
     def __init__(self, runtime: Runtime, processor: PaymentProcessor) -> None:
-        self._tokens, self._providers, self._wake_worker = runtime.tokens, runtime.providers, runtime.wake_up.send
+        self._tokens, self._wake_worker = runtime.tokens, runtime.wake_up.send
+        # Any connection reads them, a client's own too: they are about payments of all.
+        self._providers = {each.name: each for each in runtime.providers.connections}
         self._processor, self._clock = processor, runtime.clock
 
     def receive(self, callback: Callback) -> None:
@@ -39,7 +41,7 @@ class CallbackService:
         """The callback path of every provider that is switched on and reports, for the operator to register there."""
         context.require_operator()
         return [
-            CallbackPath(provider.name, self._tokens.callback_path(provider.name))
-            for provider in self._providers
+            CallbackPath(name, self._tokens.callback_path(name))
+            for name, provider in self._providers.items()
             if provider.sends_callbacks
         ]
