@@ -69,8 +69,6 @@ def month(settings: Settings, clock: MovableClock) -> Iterator[School]:
         yield opened
 
 
-# By day, tests/simulation closes a day to the shilling.
-@pytest.mark.nightly
 def test_a_month_agrees_to_the_shilling(month: School) -> None:
     open_school(month)
     happenings = {
@@ -175,7 +173,7 @@ def an_answer_by_telephone(m: School) -> None:
 def a_payment_for_another(m: School) -> None:
     m.pay_at_till("RENT", 75_000, DDUMBA)
     m.ann.send(f"/operator/movements/{held_payment(m, 75_000)['movement_id']}/return", reason="It was for a landlord")
-    assert "marked for return" in m.bob.confirm()
+    assert "to be given back" in m.bob.confirm()
     m.at(8, "07:00")
     m.give_back(75_000, DDUMBA)
 
