@@ -27,10 +27,12 @@ from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.bank.messages import SetSettlementTerms
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.movements.messages import (
+    AssignMovement,
     CorrectMovement,
     EndMovement,
     FillShortfall,
     MovementView,
+    SameMovement,
 )
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.reconciliation.messages import Verdict
@@ -241,7 +243,10 @@ def test_a_disbursement_that_came_back_is_credited(services: Services, clock: Mo
     work(services, clock, 2)
     paid = Transaction.get_by_id(made.transaction.transaction_id)
     before = main_of(world.client.id)
-    back = correct(world, line_held(world, mtn_row(paid), mtn_row(paid, Id="REV2", Type="Reversal", Amount="5,000.00")))
+    came = line_held(world, mtn_row(paid), mtn_row(paid, Id="REV2", Type="Reversal", Amount="5,000.00"))
+    with pytest.raises(ServiceError, match=f"took transaction {paid.id} back: correct an account by it"):
+        world.services.movement_uses.assign(AssignMovement(came.movement_id, "SCH1042", BY, SECOND), operator())
+    back = correct(world, came)
     assert (back.effect, back.corrects) == ("credit", paid.id)
     assert main_of(world.client.id) - before == CENTS
 
@@ -266,6 +271,17 @@ def test_what_a_provider_takes_back_of_a_refunded_collection_is_not_its_refund(w
     assert before - main_of(world.client.id) + lacking == CENTS
     compared = reconcile(world.services, [mtn_row(sold.row), taken, mtn_row(refund)])
     assert (list(compared.differences()), held(world)) == ([], ())
+
+
+def test_what_a_provider_takes_back_is_not_the_refund_that_has_no_receipt(world: World, sold: Enquired) -> None:
+    world.refund(sold.transaction_id, receipt=None)
+    back = line_held(world, mtn_row(sold.row), mtn_row(sold.row, Id="REV1", Type="Reversal"))
+    refund = Transaction.get(Transaction.type == "refund")
+    assert (back.receipts, back.direction, back.amount_cents) == (("REV1",), "out", CENTS)
+    assert [each.transaction_id for each in back.beside] == [refund.id], "operators say whether it is the refund"
+    same = SameMovement(back.movement_id, BY, SECOND, refund.id)
+    world.services.movement_uses.take_as_same(same, operator())
+    assert (held(world), Transaction.get_by_id(refund.id).provider_transaction_id) == ((), "REV1")
 
 
 def test_nothing_is_given_back_of_a_collection_while_its_provider_has_taken_it_back(

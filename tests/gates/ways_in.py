@@ -85,11 +85,11 @@ class World:
         self.work()
         return made.transaction_id
 
-    def refund(self, transaction_id: str) -> None:
+    def refund(self, transaction_id: str, receipt: str | None = "RF") -> None:
         """Give back the whole amount of a collection."""
         context = operator_context(self.client.id)
         made = self.services.refunds.create(CreateRefund(transaction_id, f"back/{transaction_id}"), context).transaction
-        answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="RF", amount_cents=made.amount_cents)
+        answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id=receipt, amount_cents=made.amount_cents)
         self.provider.answers[made.transaction_id] = answer
         self.work()
         self.processing.bring_forward(str(Transaction.get_by_id(made.transaction_id).provider_reference))

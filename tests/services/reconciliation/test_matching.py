@@ -13,6 +13,7 @@ from tests.services.reconciliation.statement_files import kampala, mtn_row, reco
 from tests.support.money import operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
+from ussd_server.models.movements import MovementReceipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import DateOrder
 from ussd_server.services.reconciliation import matching, statements
@@ -136,6 +137,31 @@ def test_a_reversal_moves_money_against_its_payment_with_and_without_a_sign(
                 ("reversal", sign * 500_000),
             ]
             assert sums(result) == (-sign * 500_000, 0), (kind, amount)
+
+
+def test_a_reversal_of_a_refund_without_a_sign_brings_its_money_back(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    made = paid(services, call, clock)
+    refund_id = services.refunds.create(CreateRefund(made.id, "back"), call).transaction.transaction_id
+    work(services, clock, 5)
+    made, refund = Transaction.get_by_id(made.id), Transaction.get_by_id(refund_id)
+    came_back = mtn_row(refund, Id="taken back", Type="Reversal", Amount="5,000")
+    lines, result = compared(services, [mtn_row(made), mtn_row(refund), came_back])
+    assert [(each.verdict, each.theirs) for each in lines][2:] == [("reversal", 500_000)]
+    assert sums(result) == (0, 500_000)
+
+
+def test_a_line_under_our_own_name_with_another_id_writes_that_id(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    for kind in ("collection", "disbursement"):
+        row = paid(services, call, clock, kind)
+        for _ in range(2):
+            assert verdicts(services, [mtn_row(row, Id=f"other {kind}")]) == [MATCHED]
+        (receipt,) = MovementReceipt.select().where(MovementReceipt.written == f"other {kind}")
+        assert (receipt.transaction_id, row.provider_transaction_id is None) == (row.id, False)
+        assert Transaction.get_by_id(row.id).provider_receipt == f"other {kind}"
 
 
 def test_fees_are_never_differences_and_never_in_the_sums(

@@ -115,7 +115,7 @@ def test_every_kind_of_difference_is_found_and_listed_once(
     reviews = open_reviews(services)
     assert [each.line for each in reversed(reviews)] == [6, 10, None]
     held = held_movements(services)
-    assert [(each.line.line, each.direction, each.amount_cents) for each in reversed(held) if each.line] == [
+    assert sorted((each.line.line or 0, each.direction, each.amount_cents) for each in held if each.line) == [
         (5, "in", 400_000),
         (11, "in", 500_000),
         (13, "out", 500_000),

@@ -251,7 +251,7 @@ def recovering(within: Within) -> Within:
 
 
 def learn_receipt(row: Transaction, written: str, way: WayIn, now: datetime) -> str | None:
-    """Give a receipt to a locked payment that succeeded without one; return why it must be reviewed instead."""
+    """Give a receipt to a locked payment that succeeded without it; return why it must be reviewed instead."""
     money = money_of(account_of(row), direction_of(row), written)
     if money.used_by not in (None, row.id):
         return _SAME_RECEIPT.format(money.used_by)
@@ -306,13 +306,12 @@ def take_movement(
     now: datetime,
     decided_by: str | None = None,
 ) -> bool:
-    """Give a receipt, and the held movement that has it, to a locked payment that succeeded without one.
+    """Give a receipt, and the held movement that has it, to a locked payment that succeeded.
 
-    A movement without a receipt, for which `written` is empty, may also be that of a payment that has one. Returns
-    whether it was given: not to a payment that counts nowhere, nor other money to any.
+    `written` is empty for a movement without a receipt. Returns whether it was given: not to a payment that counts
+    nowhere, nor other money to any.
     """
-    has_receipt = row.provider_transaction_id is not None
-    if (has_receipt and written) or row.status not in SUCCESSFUL or row.type not in DIRECTIONS:
+    if row.status not in SUCCESSFUL or row.type not in DIRECTIONS:
         return False
     moved = account_of(row), direction_of(row), row.amount_cents
     if row.released_at is not None or (
@@ -320,11 +319,13 @@ def take_movement(
     ):
         return False
     own = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
-    if own is None and has_receipt:
+    if own is None and row.provider_transaction_id is not None and movement is not None:
         told = [{"way": WayIn.ENQUIRY, "at": iso_milliseconds(row.completed_at)}]
         own = make_own(row, now, told=told, receipt=row.provider_transaction_id)
-    elif written:
-        row.change(provider_transaction_id=written, updated_at=now)
+    if written and comparable_receipt(written) not in map(comparable_receipt, receipts_of(row)):
+        column = "provider_transaction_id" if row.provider_transaction_id is None else "provider_receipt"
+        if getattr(row, column) is None:
+            row.change(updated_at=now, **{column: written})
     if movement is None:
         give_receipt(lock_receipt(account_of(row), direction_of(row), written), transaction_id=row.id)
     elif own is not None and own.id != movement.id:

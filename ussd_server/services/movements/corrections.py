@@ -12,7 +12,6 @@ from ussd_server.languages import marked
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Account
 from ussd_server.models.movements import IN, Movement
-from ussd_server.models.statements import StatementDifference
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.ledger import (
@@ -22,7 +21,6 @@ from ussd_server.services.accounts.ledger import (
     lacking_cents,
     lock_accounts,
 )
-from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind
 from ussd_server.services.gates.movements import booking
 from ussd_server.services.gates.receipts import BANK, DIRECTIONS, account_of, direction_of
@@ -35,6 +33,7 @@ from ussd_server.services.movements.movements import (
     held_movement,
     refusal,
     sign_last_use,
+    told_of,
     view_of_movement,
 )
 from ussd_server.services.operator_names import require_two_people
@@ -240,7 +239,7 @@ def _corrected(request: CorrectMovement) -> Transaction | None:
     if request.payment is not None:
         payment = find_any(request.payment, request.client_id)
         return lock_row(Transaction, payment.id)
-    told = _told_of(find_movement(request.movement_id))
+    told = told_of(find_movement(request.movement_id))
     return None if told is None or told.client_id != request.client_id else lock_row(Transaction, told.id)
 
 
@@ -249,16 +248,6 @@ def _taken_back_by(payment: Transaction) -> Transaction | None:
     if payment.type == TransactionType.COLLECTION:
         return payment
     return None if payment.refund_of is None else lock_row(Transaction, payment.refund_of)
-
-
-def _told_of(movement: Movement) -> Transaction | None:
-    """The payment of ours whose receipt a movement has, or that its statement's line names."""
-    if (named := named_by(movement)) is not None:
-        return named
-    line = StatementDifference.get_or_none(
-        StatementDifference.movement_id == movement.id, StatementDifference.transaction_id.is_null(False)
-    )
-    return find_row(Transaction, line.transaction_id) if line else None
 
 
 def _require_fits(payment: Transaction, movement: Movement) -> None:

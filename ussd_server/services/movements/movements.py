@@ -168,6 +168,16 @@ def held_movement(movement_id: str, *, may_have_payment: bool = False, decided: 
     return movement
 
 
+def told_of(movement: Movement) -> Transaction | None:
+    """The payment of ours whose receipt a movement has, or that its statement's line names."""
+    if (named := named_by(movement)) is not None:
+        return named
+    line = StatementDifference.get_or_none(
+        StatementDifference.movement_id == movement.id, StatementDifference.transaction_id.is_null(False)
+    )
+    return find_row(Transaction, line.transaction_id) if line else None
+
+
 def _has_its_money(named: Transaction, decided_id: str | None) -> bool:
     """Whether a payment that has a movement's receipt counts, or may count unless operators decide about it now."""
     if named.status in SUCCESSFUL:

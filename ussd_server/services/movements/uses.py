@@ -8,11 +8,11 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.incoming import PaymentCode
-from ussd_server.models.movements import IN, TO_BE_GIVEN_BACK, Movement
+from ussd_server.models.movements import IN, OUT, TO_BE_GIVEN_BACK, Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.gates.movements import decide_again, take_movement
-from ussd_server.services.gates.receipts import lock_movements
+from ussd_server.services.gates.receipts import direction_of, lock_movements
 from ussd_server.services.gates.uses import merge, use
 from ussd_server.services.incoming import booking
 from ussd_server.services.incoming.messages import PaymentCodeView
@@ -27,6 +27,7 @@ from ussd_server.services.movements.movements import (
     held_movement,
     refusal,
     sign_last_use,
+    told_of,
     view_of_movement,
 )
 from ussd_server.services.operator_names import require_two_names, require_two_people
@@ -94,7 +95,8 @@ class MovementUseService:
                     "movement.same", movement, context, f"It is movement {first.id}", None, decided_by
                 )
             else:
-                if not take_movement(payment, movement, receipt, WayIn.SAME_PAYMENT, now, decided_by):
+                has_other = bool(receipt and payment.provider_transaction_id)
+                if has_other or not take_movement(payment, movement, receipt, WayIn.SAME_PAYMENT, now, decided_by):
                     raise refusal("It waits for no payment of its amount that succeeded without a receipt")
                 if movement.same_as is None:
                     sign_last_use(self._vault, movement.id)
@@ -191,6 +193,8 @@ def _assignable(movement_id: str, typed: str) -> tuple[Movement, PaymentCode]:
     movement = held_movement(movement_id)
     if movement.direction != IN:
         raise refusal("Only money that came in is booked for a payment code")
+    if (paid := told_of(movement)) is not None and direction_of(paid) == OUT:
+        raise refusal(f"The provider took transaction {paid.id} back: correct an account by it")
     return movement, require_row(booking.find_code(typed, locked=True), "Payment code")
 
 

@@ -117,7 +117,7 @@ class Matcher:
         self._failed: set[bytes] = set()
         self.ours_cents = 0
         self.theirs_cents = 0
-        # Receipts that the statement tells first, by the payment.
+        # Receipts that the statement tells first, the last one of each payment, by the payment.
         self.receipts: dict[str, str] = {}
 
     def compare(self, lines: Sequence[ProviderLine]) -> list[Match]:
@@ -216,6 +216,8 @@ class Matcher:
             theirs_cents = (line.direction or -1) * line.amount_cents
             return Match(_result(line, Verdict.FEE, named[0] if named else None, None, theirs_cents))
         if line.type is LineType.REVERSAL:
+            # What left comes back; what came is given back.
+            direction = 1 if named and all(ours.direction < 0 for ours in named) else -1
             # Airtel gives a refund the id of the payment that it gives back.
             named = [
                 refund
@@ -223,7 +225,7 @@ class Matcher:
                 for refund in (refunds.get(ours.id, ()) if ours.type == TransactionType.COLLECTION else (ours,))
                 if refund is ours or _may_be_refund(refund, ours, line)
             ] or named
-            return self._compare_reversal(line, named)
+            return self._compare_reversal(line, named, direction)
         candidates = [ours for ours in named if ours.type != TransactionType.REFUND] or named
         ours = next((each for each in candidates if _key(each.id) not in self._matched), None)
         second = candidates[0] if candidates else None
@@ -232,7 +234,7 @@ class Matcher:
             return Match(_result(line, Verdict.NOT_OURS, second, None, theirs_cents, is_difference=True))
         return self._compare_pair(line, ours or candidates[0], Verdict.MATCHED)
 
-    def _compare_reversal(self, line: ProviderLine, named: list[OurPayment]) -> Match:
+    def _compare_reversal(self, line: ProviderLine, named: list[OurPayment], direction: int) -> Match:
         given_back = (TransactionType.REFUND, TransactionType.CORRECTION)
         refunds = [ours for ours in named if ours.type in given_back and _key(ours.id) not in self._matched]
         # The provider names the collection alone, which may have several refunds.
@@ -240,9 +242,7 @@ class Matcher:
         if refunds:
             return self._compare_pair(line, refunds[0], Verdict.REVERSAL)
         original = named[0] if named else None
-        # A reversal of a disbursement is money to us.
-        is_to_us = original is not None and original.type == TransactionType.DISBURSEMENT
-        theirs_cents = self._count_theirs(line, line.direction or (1 if is_to_us else -1))
+        theirs_cents = self._count_theirs(line, line.direction or direction)
         has_moved = line.status is LineStatus.SUCCEEDED
         return Match(_result(line, Verdict.REVERSAL, original, None, theirs_cents, is_difference=has_moved))
 
@@ -263,7 +263,8 @@ class Matcher:
             return Match(result, line.status, our_cents)
         self._matched.add(_key(ours.id))
         self.ours_cents += our_cents
-        if result.verdict is Verdict.MATCHED and ours.provider_transaction_id is None and line.provider_id:
+        is_new = line.provider_id and comparable_receipt(line.provider_id) not in ours.receipts
+        if result.verdict is Verdict.MATCHED and is_new:
             self.receipts[ours.id] = line.provider_id
         # Payers pay before we learn of it, so that the dates of their payments prove nothing.
         is_timed = agreed is Verdict.MATCHED and ours.origin != Origin.PAYER and ours.effect is None
@@ -281,11 +282,9 @@ class Matcher:
 def _may_be_refund(refund: OurPayment, original: OurPayment, line: ProviderLine) -> bool:
     """Whether a line that names a collection may be this refund of it.
 
-    A refund that has a receipt of its own stands under that one, or at Airtel under the collection's.
+    A refund stands under a receipt of its own, or at Airtel under the collection's.
     """
-    if not refund.receipts - original.receipts or not line.provider_id:
-        return True
-    return comparable_receipt(line.provider_id) in refund.receipts | original.receipts
+    return not line.provider_id or comparable_receipt(line.provider_id) in refund.receipts | original.receipts
 
 
 def _payments_within(account: str, period: Period) -> Iterator[OurPayment]:

@@ -107,8 +107,6 @@ class ProviderStatementService:
         for transaction_id, receipt in receipts.items():
             with unit_of_work():
                 row = lock_row(Transaction, transaction_id)
-                if row.provider_transaction_id is not None:
-                    continue
                 if (conflict := learn_receipt(row, receipt, WayIn.STATEMENT, now)) is not None:
                     open_review(row, conflict, now)
                     row.save()
