@@ -12,6 +12,7 @@ import pytest
 from tests.gates.test_corrections import CASE, MOVED, correct, taken_back
 from tests.gates.two_records import PAYER, RECEIPT, held, main_of, seen
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World, succeed_between_two
+from tests.services.reconciliation.days import at_hour
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.money import balances, deposit, operator, request, work
@@ -21,9 +22,11 @@ from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.incoming.messages import PutPaymentCode
 from ussd_server.services.movements.messages import AssignMovement, EndMovement, UndonePayment
+from ussd_server.services.reconciliation.messages import UndoImport
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import ServiceError
+from ussd_server.values import KAMPALA
 
 pytestmark = pytest.mark.both_databases
 
@@ -61,6 +64,20 @@ def test_a_payment_booked_for_the_wrong_code_is_released_and_booked_anew_once(wo
     release(world, movement_id)
     told = world.till.pay("SCH7", SHILLINGS, "R9", number="+256772999999")
     assert told.status == "booked", "the code's one payment was none"
+
+
+def test_a_code_for_one_payment_stays_used_while_another_payment_has_it(world: World) -> None:
+    context = operator_context(world.client.id)
+    world.services.payment_codes.put(PutPaymentCode("SCH7", "Meals", single_use=True), context)
+    ids = []
+    for receipt in ("R1", "R2"):
+        world.till.pay("no code", SHILLINGS, receipt, number="+256772999998")
+        ids.append(held(world)[0].movement_id)
+        world.services.movement_uses.assign(AssignMovement(ids[-1], "SCH7", BY, SECOND), operator())
+        world.clock.advance(600)
+    for receipt, movement_id, state in (("R3", ids[0], "held"), ("R4", ids[1], "booked")):
+        release(world, movement_id)
+        assert world.till.pay("SCH7", SHILLINGS, receipt, number="+256772999997").status == state
 
 
 def test_a_payment_with_refunds_and_a_movement_without_a_use_are_not_released(world: World) -> None:
@@ -200,6 +217,34 @@ def test_a_success_that_a_newer_statement_has_did_move(world: World, ours: Enqui
     world.clock.advance(600)
     reconcile(world.services, [without[0], without[1], Enquired(world, "", PAYER, "").line("L9", "")])
     assert world.services.releases.end_unmoved(request_, operator()).status == "reversed"
+
+
+def test_the_report_of_a_past_day_shows_a_collection_as_it_was_before_its_refund_was_taken_back(world: World) -> None:
+    at_hour(world.clock, 9)
+    day, sale, context = world.clock.now().astimezone(KAMPALA).date(), sold(world), operator_context(world.client.id)
+    world.services.refunds.create(CreateRefund(sale.transaction_id, "back"), context)
+    work(world.services, world.clock, 2)
+    refund = Transaction.get(Transaction.refund_of == sale.transaction_id)
+    world.clock.advance(86_400)
+    reconcile(world.services, [mtn_row(sale.row), mtn_row(refund, Amount="3,000.00")])
+    world.services.releases.end_unmoved(UndonePayment(refund.id, CASE, BY, SECOND), operator())
+    assert sale.row.status == "succeeded"
+    report = world.services.daily_reports.get(GetDailyReport(day), context)
+    found = [(row.type, row.status, row.count) for row in report.rows if row.type in ("collection", "refund")]
+    assert found == [("collection", "reversed", 1), ("refund", "succeeded", 1)]
+
+
+def test_an_undone_statement_that_lacked_a_success_counts_no_more(world: World, ours: Enquired) -> None:
+    without = succeed_between_two(ours, ours.receipt)
+    reconcile(world.services, without)
+    world.clock.advance(600)
+    reconcile(world.services, [without[0], mtn_row(ours.row), without[1]])
+    world.clock.advance(600)
+    lines = [without[0], without[1], Enquired(world, "", PAYER, "").line("L9", "")]
+    undone = reconcile(world.services, lines).statement.statement_id
+    world.services.provider_statements.undo(UndoImport(undone, BY, SECOND), operator())
+    with pytest.raises(ServiceError, match="A newer statement has it"):
+        world.services.releases.end_unmoved(UndonePayment(ours.transaction_id, CASE, BY, SECOND), operator())
 
 
 _NEVER_MOVED = "has its receipt, and operators said that it never moved"

@@ -62,6 +62,17 @@ def test_money_under_the_receipt_of_a_payment_that_did_not_succeed_is_held_howev
     assert "has its receipt" in str(other.held_because)
 
 
+@pytest.mark.both_databases
+def test_money_under_the_second_receipt_of_a_payment_that_did_not_succeed_is_held_however_it_is_written(
+    world: World, ours: Enquired
+) -> None:
+    answer = ProviderAnswer(Outcome.FAILED, provider_transaction_id="R1", receipt="mt-90 001", amount_cents=CENTS - 1)
+    world.provider.answers[ours.transaction_id] = answer
+    ours.ask_now()
+    assert world.till.pay("SCH1042", SHILLINGS - 2, " Mt90001", number=PAYER).status == "held"
+    assert [each.transaction_id for each in held(world)[0].beside] == [ours.transaction_id]
+
+
 def test_a_reference_of_the_bank_is_the_same_however_it_is_written(world: World) -> None:
     pair = [WAYS[WayIn.SETTLEMENT](world, f"of {written}", PAYER, written) for written in ("FT26", "ft-26")]
     for each in pair:

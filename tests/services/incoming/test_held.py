@@ -141,6 +141,22 @@ def test_a_returned_payment_is_never_booked(
     assert check_everything(vault=services.runtime.vault) == []
 
 
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_returned_or_own_movement_that_is_told_with_another_amount_says_so_at_once(
+    services: Services, school: ExampleClient, till: Till, is_own: bool
+) -> None:
+    till.pay("SCHI042")
+    (payment,) = held(services)
+    end = services.movement_uses.take_as_own if is_own else services.movement_uses.mark_returned
+    end(EndMovement(payment.movement_id, "Known", BY, SECOND), operator())
+    for _ in range(2):
+        assert till.pay("SCHI042", 6000).status == "held"
+    shown = services.movements.show(payment.movement_id, operator()).movement
+    assert (shown.other_amount_cents, shown.held_because) == (6000_00, None)
+    events = services.audit.list_of_operators(ListOperatorActions(action="incoming.held"), operator()).items
+    assert [event.reason for event in events] == ["It was told with two amounts", "This code is not known"]
+
+
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_client_sees_the_held_payments_whose_code_is_like_its_own(
     services: Services, school: ExampleClient, till: Till

@@ -102,9 +102,24 @@ def take_back(row: Transaction, source: Source, now: datetime, note: str, lackin
     row.save()
     append_change(row, source, now, ChangeDetail(note=note))
     if row.origin == Origin.PAYER:
-        code = (row.metadata or {}).get("payment_code")
-        # Its one payment was none.
-        PaymentCode.update(used_at=None).where(PaymentCode.code == code, PaymentCode.single_use).execute()
+        _free_code(row)
+
+
+def _free_code(row: Transaction) -> None:
+    """Let a code for one payment, which was none, take another one; not if it has another one by now."""
+    code = PaymentCode.get_or_none(PaymentCode.code == (row.metadata or {}).get("payment_code"), PaymentCode.single_use)
+    if code is None or code.used_at is None:
+        return
+    others = Transaction.select().where(
+        Transaction.client_id == row.client_id,
+        Transaction.created_at >= code.created_at,
+        Transaction.id != row.id,
+        Transaction.origin == Origin.PAYER,
+        Transaction.status == TransactionStatus.SUCCEEDED,
+        Transaction.metadata.cast("text").contains(f'"payment_code":"{code.code}"'),
+    )
+    if not others.exists():
+        PaymentCode.update(used_at=None).where(PaymentCode.id == code.id).execute()
 
 
 def is_to_us(row: Transaction) -> bool:

@@ -19,9 +19,10 @@ from ussd_server.values import comparable_receipt
 # Providers tell us of money at another moment than it moved, and we learn of a success later than it was.
 _NEAR = timedelta(hours=48)
 _MOST_BESIDE = 5
-# A success has the row of its receipt. Literally as the index `transactions_named`, which SQLite demands.
-_NAMED = "upper(replace(replace(provider_transaction_id, '-', ''), ' ', ''))"
-_DID_NOT_SUCCEED = SQL("provider_transaction_id IS NOT NULL AND status NOT IN ('succeeded', 'reversed')")
+# A success has the rows of its receipts. Literally as the indexes `transactions_named`, which SQLite demands.
+_RECEIPTS = ("provider_transaction_id", "provider_receipt")
+_NAMED = "upper(replace(replace({}, '-', ''), ' ', ''))"
+_DID_NOT_SUCCEED = "{} IS NOT NULL AND status NOT IN ('succeeded', 'reversed')"
 WITH_TWO_RECEIPTS = {package.name for package in PACKAGES if package.gives_two_receipts}
 
 
@@ -117,11 +118,11 @@ def has_receipt_of(written: Collection[str]) -> Any:
 
     One that did not succeed is found however case, spaces and hyphens of its receipt are written.
     """
-    return (
-        Transaction.provider_transaction_id.in_(written)
-        | (SQL(_NAMED).in_(set(map(comparable_receipt, written))) & _DID_NOT_SUCCEED)
-        | Transaction.provider_receipt.in_(written)
-    )
+    has_it: Any = Transaction.provider_transaction_id.in_(written) | Transaction.provider_receipt.in_(written)
+    forms = set(map(comparable_receipt, written))
+    for column in _RECEIPTS:
+        has_it |= SQL(_NAMED.format(column)).in_(forms) & SQL(_DID_NOT_SUCCEED.format(column))
+    return has_it
 
 
 def _is_or_lacks(column: Any, number: str | None) -> Any:

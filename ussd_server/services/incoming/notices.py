@@ -12,7 +12,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.movements import IN, Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import is_signed
-from ussd_server.services.gates.held import ONLY_IN_STATEMENT, hold
+from ussd_server.services.gates.held import BOTH_AMOUNTS, ONLY_IN_STATEMENT, hold
 from ussd_server.services.gates.messages import Told, WayIn
 from ussd_server.services.gates.movements import find_or_make
 from ussd_server.services.gates.receipts import lock_amount, lock_movement
@@ -81,7 +81,8 @@ class NoticeService:
         """Book a payment under its code, or hold it for the operators; a repeat changes nothing.
 
         A repeat books what is still held, if it fits by now; one with another amount opens a review of what is booked,
-        and what is held stays so until operators end it. SERVICE_UNAVAILABLE while the operator holds new money.
+        what is held stays so until operators end it, and they are told of one that they ended. SERVICE_UNAVAILABLE
+        while the operator holds new money.
         """
         now = self._clock.now()
         told = Told(
@@ -102,6 +103,13 @@ class NoticeService:
                     _report_held(movement, self._outbox, context, now)
             elif movement is not None and movement.transaction_id is not None:
                 payment = lock_row(Transaction, movement.transaction_id)
+            elif movement is not None and request.amount_cents not in (
+                movement.amount_cents,
+                movement.other_amount_cents,
+            ):
+                movement.other_amount_cents = request.amount_cents
+                movement.save()
+                _report_held(movement, self._outbox, context, now)
             if payment is None:
                 booked_id = None if movement is None else movement.transaction_id
             else:
@@ -168,8 +176,9 @@ def _confirmed(payment: Transaction, amount_cents: int, now: datetime) -> str | 
 
 
 def _report_held(movement: Movement, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
-    """Add a held movement to the operators' audit trail, and write them a mail, one a day."""
-    booking.write_movement_event("incoming.held", movement, context, movement.held_because, is_automatic=True)
+    """Add a held movement, or a used one of two amounts, to the audit trail, and write operators a mail, one a day."""
+    reason = movement.held_because or BOTH_AMOUNTS
+    booking.write_movement_event("incoming.held", movement, context, reason, is_automatic=True)
     about: dict[str, str | None] = {"provider": movement.account, "amount": written_amount(movement.amount_cents)}
-    about |= {"reason": movement.held_because, "page": "/console/operator/movements"}
+    about |= {"reason": reason, "page": "/console/operator/movements"}
     outbox.notify_operators(MailKind.INCOMING_HELD, about, now, occasion=f"incoming-held/{kampala_day(now)}")

@@ -181,7 +181,10 @@ def _lacking(row: Transaction) -> Any:
 def _statement_with(row: Transaction, lacking: Sequence[StatementDifference]) -> ProviderStatement | None:
     """A stored statement with a payment of ours, newer than those that lack it: its provider wrote it later."""
     places = DifferenceInStatement.select().where(
-        DifferenceInStatement.difference_id.in_([each.id for each in lacking])
+        DifferenceInStatement.difference_id.in_([each.id for each in lacking]),
+        DifferenceInStatement.statement_id.in_(
+            ProviderStatement.select(ProviderStatement.id).where(ProviderStatement.state == StatementState.STORED)
+        ),
     )
     last_lacking = places.order_by(DifferenceInStatement.statement_id.desc()).first().statement_id
     begin, end = row.created_at - _DAY, row.completed_at + _DAY

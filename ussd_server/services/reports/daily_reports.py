@@ -185,16 +185,20 @@ def _write(path: Path, parts: Iterable[bytes]) -> None:
 
 
 # The report shows states at the end of the day. A success after a failure, or a reversal after a success, that came
-# later does not count. What fills a shortfall moves no money of the client: the debit that it lacked counts already.
+# later does not count; nor does the end of a reversal, by which its refund counts nowhere. What fills a shortfall moves
+# no money of the client: the debit that it lacked counts already.
 _FINAL_ON = """
 WITH final AS (
     SELECT type, provider, CASE effect WHEN 'debit' THEN -amount_cents ELSE amount_cents END AS amount_cents,
         fee_cents, created_at, completed_at AS final_at,
         CASE WHEN {is_given_back} THEN 1 ELSE 0 END AS is_given_back,
-        CASE WHEN status = 'reversed' AND EXISTS (
-            SELECT 1 FROM transaction_events AS change WHERE change.transaction_id = paid.id
-                AND change.status = 'reversed' AND change.created_at >= :end
-        ) THEN 'succeeded' ELSE status END AS status
+        CASE WHEN status = 'reversed' OR id IN (
+            SELECT refund_of FROM transactions WHERE refund_of IS NOT NULL AND client_id {mine} AND released_at >= :end
+        ) THEN (
+            SELECT change.status FROM transaction_events AS change
+            WHERE change.transaction_id = paid.id AND change.created_at < :end
+            ORDER BY change.sequence DESC LIMIT 1
+        ) ELSE status END AS status
     FROM transactions AS paid WHERE client_id {mine} AND completed_at >= :begin AND completed_at < :end
         AND NOT (type = 'correction' AND substr(reference, 1, length('{fill}')) = '{fill}')
     UNION ALL

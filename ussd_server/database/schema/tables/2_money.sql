@@ -106,6 +106,8 @@ CREATE INDEX transactions_provider_receipt ON transactions (provider_receipt, id
 -- As `gates/likeness.py` asks for a receipt that its provider wrote in another way.
 CREATE INDEX transactions_named ON transactions (upper(replace(replace(provider_transaction_id, '-', ''), ' ', '')))
     WHERE provider_transaction_id IS NOT NULL AND status NOT IN ('succeeded', 'reversed');
+CREATE INDEX transactions_named_second ON transactions (upper(replace(replace(provider_receipt, '-', ''), ' ', '')))
+    WHERE provider_receipt IS NOT NULL AND status NOT IN ('succeeded', 'reversed');
 CREATE INDEX transactions_of_key ON transactions (key_id, id)
     WHERE key_id IS NOT NULL AND type IN ('disbursement', 'refund');
 
