@@ -84,7 +84,7 @@ def test_what_is_to_be_given_back_stays_listed_until_its_outgoing_movement_is_na
     paired = give_back(world, first, second)
     assert (paired.state, paired.counterpart, states(world)) == ("returned", second, {})
     outgoing = world.services.movements.show(second, operator())
-    assert (outgoing.counterpart, outgoing.history[-1].gives_back) == (first, first)
+    assert (outgoing.counterpart, outgoing.history[-1].other_id) == (first, first)
     assert (outgoing.may_give_back, account_sums()) == ((), [])
     events = world.services.audit.list_of_operators(ListOperatorActions(action="movement.returned"), operator()).items
     assert {event.object_id for event in events} == {first, second}
@@ -100,7 +100,7 @@ def test_both_leave_at_once_or_from_the_side_of_the_outgoing_one(world: World, i
     else:
         give_back(world, first, second)
     assert (states(world), Movement.get_by_id(second).counterpart) == ({}, first)
-    assert MovementUse.get(MovementUse.movement_id == second).gives_back == first
+    assert MovementUse.get(MovementUse.movement_id == second).other_id == first
 
 
 def test_only_a_held_movement_of_the_amount_in_the_other_direction_gives_back(world: World) -> None:
@@ -136,7 +136,7 @@ def test_the_database_refuses_a_second_pair_and_other_money(world: World) -> Non
 
 def _write(world: World, movement_id: str, gives_back: str) -> None:
     movement, now = Movement.get_by_id(movement_id), world.clock.now()
-    use(movement, UseKind.RETURNED, now, decided_by=f"{BY}, {SECOND}", reason="r", gives_back=gives_back)
+    use(movement, UseKind.RETURNED, now, decided_by=f"{BY}, {SECOND}", reason="r", other_id=gives_back)
 
 
 def test_a_release_of_either_takes_the_pair_apart(world: World) -> None:
@@ -148,7 +148,7 @@ def test_a_release_of_either_takes_the_pair_apart(world: World) -> None:
     release(world, first)
     assert states(world) == {first: "held", second: "held", other: "held"}
     history = world.services.movements.show(other, operator()).history
-    assert [(use.kind, use.gives_back) for use in history] == [("returned", first), ("release", None)]
+    assert [(use.kind, use.other_id) for use in history] == [("returned", first), ("release", None)]
     give_back(world, first, second)
     assert states(world) == {other: "held"}
 

@@ -8,15 +8,24 @@ import pytest
 
 from tests.gates.two_records import PAYER, held, main_of
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World, succeed_between_two
-from tests.services.reconciliation.statement_files import reconcile
+from tests.services.reconciliation.days import at_hour, close, cover
+from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.money import operator, request
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
+from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.services.movements.messages import AssignMovement, SameMovement, UndonePayment
+from ussd_server.services.movements.messages import (
+    AssignMovement,
+    EndMovement,
+    MovementView,
+    SameMovement,
+    UndonePayment,
+)
 from ussd_server.status import ServiceError
+from ussd_server.values import KAMPALA
 
 pytestmark = pytest.mark.both_databases
 
@@ -66,6 +75,61 @@ def test_what_the_payer_typed_stays_with_the_money_whichever_movement_goes(world
     (left,) = held(world)
     assert (left.code, left.name, set(left.receipts)) == ("thanks a lot", "JANE", {"N1", "L1"})
     assert left.phone_number == stays.phone_number
+
+
+def test_two_movements_that_were_said_to_be_one_by_mistake_are_two_again_also_over_a_closed_day(world: World) -> None:
+    at_hour(world.clock, 9)
+    day, filler = world.clock.now().astimezone(KAMPALA).date(), Enquired(world, "filler", "+256772000009", "F1")
+    filler.prepare()
+    filler.report()
+    world.till.pay("thanks", SHILLINGS, "N1", number=PAYER)
+    world.till.pay("thanks", SHILLINGS, "N2", number=PAYER)
+    world.till.pay("SCH1042", SHILLINGS, "N3", number=PAYER)
+    line = Enquired(world, "", PAYER, "")
+    lines = [mtn_row(filler.row), *(line.line(receipt, "") for receipt in ("N1", "N2", "N3"))]
+    statement_id = reconcile(world.services, lines).statement.statement_id
+    booked = Movement.get(Movement.receipt == "N3").id
+    second, first = held(world)
+    for goes, stays in ((second, first.movement_id), (first, booked)):
+        same = SameMovement(goes.movement_id, BY, SECOND, stays)
+        assert world.services.movement_uses.take_as_same(same, operator()).state == "same"
+    world.clock.advance(86_400)
+    cover(world.services, statement_id, day)
+    close(world.services, day, SECOND)
+    before = main_of(world.client.id)
+
+    def part(movement_id: str) -> MovementView:
+        return world.services.releases.release(EndMovement(movement_id, "A mistake", BY, SECOND), operator())
+
+    assert set(part(first.movement_id).receipts) == {"N1", "N2"}
+    assert part(second.movement_id).receipts == ("N2",)
+    assert [(each.movement_id, each.receipts) for each in held(world)] == [
+        (second.movement_id, ("N2",)),
+        (first.movement_id, ("N1",)),
+    ]
+    with pytest.raises(ServiceError, match="no use that can be taken back"):
+        part(second.movement_id)
+    history = world.services.movements.show(second.movement_id, operator()).history
+    assert [(use.kind, use.other_id, use.by) for use in history] == [
+        ("same", first.movement_id, BY),
+        ("release", None, BY),
+    ]
+    assert world.notify("N2", PAYER).status == "held"
+    world.services.movement_uses.assign(AssignMovement(second.movement_id, "SCH1042", BY, SECOND), operator())
+    assert main_of(world.client.id) - before == CENTS
+
+
+def test_a_movement_under_whose_receipt_a_collection_succeeded_since_stays_the_same(
+    world: World, ours: Enquired
+) -> None:
+    for receipt in ("N1", ours.receipt):
+        world.till.pay("thanks", SHILLINGS, receipt, number=None)
+    second, first = held(world)
+    same = SameMovement(second.movement_id, BY, SECOND, first.movement_id)
+    world.services.movement_uses.take_as_same(same, operator())
+    ours.report()
+    with pytest.raises(ServiceError, match=f"Transaction {ours.transaction_id} has its receipt"):
+        world.services.releases.release(EndMovement(second.movement_id, "A mistake", BY, SECOND), operator())
 
 
 def test_a_payers_payment_that_a_line_without_an_id_told_gets_the_receipt_of_its_notice(world: World) -> None:

@@ -64,7 +64,7 @@ STATUS_WORDS = frozenset(word.replace("_", " ") for words in _TONES.values() for
     "disbursement", "ended", "ended by client", "ended by user", "event", "hour", "importing", "in", "invalidated",
     "key", "lost", "menu", "message", "minute", "movement", "name not found", "no", "no answer", "no connection",
     "notice", "operator", "over limit", "owner", "payment", "payout", "person", "refund", "removed", "request",
-    "returned", "session", "settlement", "similar", "statement", "stored", "the provider", "the sandbox",
+    "returned", "same", "session", "settlement", "similar", "statement", "stored", "the provider", "the sandbox",
     "timed out", "timeout", "too large", "transaction", "transfer", "unknown", "viewer", "webhook", "yes",
 }  # fmt: skip
 """The words of lists that are translated: states, types, kinds and roles."""

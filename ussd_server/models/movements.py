@@ -23,10 +23,11 @@ class Movement(Table):
     it was told first, None for none. `code` is what a payer typed. `told` has each way that told of it, with the moment
     of the first time; none where the import of its statement was undone. `other_amount_cents` is another amount that it
     was told with. `held_because` says why it has no use; `waits_for` is the payment of ours that decides about it once
-    it is final, and `beside` are the transactions and movements that may be the same money. `same_as` is the movement
-    that it proved to be; it counts nowhere then. The database writes `use_kind`, `transaction_id` and `counterpart`,
-    which gives a returned movement back or is given back by it, from the last rows of `MovementUse`; all are None while
-    it is held.
+    it is final, and `beside` are the transactions and movements that may be the same money.
+
+    The database writes the rest from the last rows of `MovementUse`; all of it is None while it is held. `counterpart`
+    gives a returned movement back, or is given back by it. `same_as` is the movement that it proved to be; it counts
+    nowhere then.
     """
 
     id = fixed(IdField(primary_key=True))
@@ -55,9 +56,10 @@ class Movement(Table):
 
     @property
     def state(self) -> str:
-        """`held`, `to be given back`, or the kind of its use."""
-        is_open = self.use_kind == "returned" and self.counterpart is None
-        return TO_BE_GIVEN_BACK if is_open else self.use_kind or "held"
+        """`held`, `same`, `to be given back`, or the kind of its use."""
+        if self.use_kind is None:
+            return "held" if self.same_as is None else "same"
+        return TO_BE_GIVEN_BACK if self.use_kind == "returned" and self.counterpart is None else str(self.use_kind)
 
 
 class MovementReceipt(Table):
@@ -82,8 +84,8 @@ class MovementUse(Table):
     """What a movement is used for from a moment on, or its release. Never edited.
 
     `number` counts those of a movement from 1. `kind` is a `UseKind`. `transaction_id` is the payment or the correction
-    that uses it, `gives_back` the returned movement that it gives back. `decided_by` are the operators who said so,
-    None where the service decided.
+    that uses it, `other_id` the movement that it gives back or proved to be. `decided_by` are the operators who said
+    so, None where the service decided.
     """
 
     id = IdField(primary_key=True)
@@ -91,7 +93,7 @@ class MovementUse(Table):
     number = IntegerField()
     kind = TextField()
     transaction_id = IdField(null=True)
-    gives_back = IdField(null=True)
+    other_id = IdField(null=True)
     decided_by = TextField(null=True)
     reason = TextField(null=True)
     created_at = MomentField()

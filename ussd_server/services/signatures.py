@@ -43,7 +43,7 @@ _OF_CODE = (
 )  # fmt: skip
 
 
-_OF_USE = ("movement_id", "kind", "transaction_id", "gives_back", "decided_by", "reason")
+_OF_USE = ("movement_id", "kind", "transaction_id", "other_id", "decided_by", "reason")
 
 
 class SignedTable(NamedTuple):

@@ -136,7 +136,7 @@ SABOTAGE = [
      "OTHER_MONEY booked, NO_MOVEMENT arrived, OTHER_SUM sandbox"),
     ("UPDATE movements SET use_kind = 'own' WHERE id = '{held}'", "OTHER_USE held"),
     ("UPDATE movements SET counterpart = '{held}' WHERE id = '{returned}'", "NO_PAIR returned"),
-    ("UPDATE movement_uses SET gives_back = '{held}', decided_by = NULL WHERE movement_id = '{returned}'",
+    ("UPDATE movement_uses SET other_id = '{held}', decided_by = NULL WHERE movement_id = '{returned}'",
      "OTHER_USE returned, NO_DECISION returned"),
     ("DELETE FROM movement_uses WHERE movement_id = '{booked}'", "OTHER_USE booked, NO_MOVEMENT arrived"),
     ("UPDATE movement_uses SET decided_by = NULL WHERE movement_id = '{returned}'", "NO_DECISION returned"),

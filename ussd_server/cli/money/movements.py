@@ -159,7 +159,7 @@ def release(movement_id: str, reason: str, by: str, second: str) -> None:
     """Take back the use of a movement that a notice or operators made: it is held again. Two people must agree.
 
     A payment or a correction that used it is reversed. What its account lacks is the client's shortfall. Refused while
-    refunds of it stand.
+    refunds of it stand. What was found to be the same as another movement by mistake is held again, too.
     """
     movement = services().releases.release(EndMovement(movement_id, reason, by, second), operator_context())
     show(movement, f"{written_amount(movement.amount_cents)} is held again.")

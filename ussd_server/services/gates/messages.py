@@ -80,4 +80,5 @@ class UseKind(StrEnum):
     CORRECTION = "correction"
     RETURNED = "returned"
     OWN = "own"
+    SAME = "same"
     RELEASE = "release"

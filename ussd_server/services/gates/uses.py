@@ -8,7 +8,7 @@ from peewee import fn
 
 from ussd_server.models.movements import Movement, MovementReceipt, MovementUse
 from ussd_server.services.gates.messages import UseKind, WayIn
-from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.values import comparable_receipt, iso_milliseconds, new_id
 
 _OF_PAYER = ("at", "code", "phone_number", "name")
 
@@ -30,15 +30,15 @@ def use(
     transaction_id: str | None = None,
     decided_by: str | None = None,
     reason: str | None = None,
-    gives_back: str | None = None,
+    other_id: str | None = None,
 ) -> None:
     """Use a locked movement from now on, or release it. The database refuses a second use.
 
-    `gives_back` is the returned movement, locked, of the same account and amount that it gives back.
+    `other_id` is a returned movement, locked, of the same account and amount that it gives back.
     """
-    write_use(movement, kind, now, transaction_id, decided_by, reason, gives_back)
+    write_use(movement, kind, now, transaction_id, decided_by, reason, other_id)
     note_use(movement, kind, transaction_id)
-    movement.counterpart = gives_back
+    movement.counterpart = other_id
 
 
 def write_use(
@@ -48,7 +48,7 @@ def write_use(
     transaction_id: str | None,
     decided_by: str | None = None,
     reason: str | None = None,
-    gives_back: str | None = None,
+    other_id: str | None = None,
 ) -> None:
     """Write a use, or a release, of a locked movement to the database, which sets the movement's own columns by it."""
     movement.held_because = movement.waits_for = None
@@ -61,7 +61,7 @@ def write_use(
         number=(numbers.scalar() or 0) + 1,
         kind=kind,
         transaction_id=transaction_id,
-        gives_back=gives_back,
+        other_id=other_id,
         decided_by=decided_by,
         reason=reason,
         created_at=now,
@@ -72,9 +72,10 @@ def note_use(movement: Movement, kind: UseKind, transaction_id: str | None) -> N
     """Take over what the database has written of the last use."""
     is_use = kind is not UseKind.RELEASE
     movement.use_kind, movement.transaction_id = (kind, transaction_id) if is_use else (None, None)
+    movement.same_as = None
 
 
-def merge(other: Movement, first: Movement, now: datetime) -> None:
+def merge(other: Movement, first: Movement, now: datetime, decided_by: str | None = None) -> None:
     """Let a held movement be the same money as the first one: its receipts go there, and it counts nowhere.
 
     What was told of it alone is kept with the first one, too.
@@ -83,4 +84,18 @@ def merge(other: Movement, first: Movement, now: datetime) -> None:
     if other.told:
         news = {name: getattr(other, name) for name in _OF_PAYER if getattr(first, name) is None}
         first.change(updated_at=now, **news)
-    other.change(same_as=first.id, waits_for=None, beside=[], updated_at=now)
+    write_use(other, UseKind.SAME, now, None, decided_by, other_id=first.id)
+    other.same_as = first.id
+
+
+def part(movement: Movement) -> None:
+    """Give a locked movement that was released from another one the receipts again with which it came there."""
+    parts, receipts = [movement], set[str]()
+    while parts:
+        receipts |= {comparable_receipt(each.receipt) for each in parts if each.receipt is not None}
+        parts = list(Movement.select().where(Movement.same_as.in_([each.id for each in parts])))
+    MovementReceipt.update(movement_id=movement.id).where(
+        MovementReceipt.account == movement.account,
+        MovementReceipt.direction == movement.direction,
+        MovementReceipt.receipt.in_(receipts),
+    ).execute()

@@ -51,7 +51,7 @@ class StatementPlace:
 class MovementUseView:
     kind: Annotated[UseKind, "What it is used for."]
     transaction_id: Annotated[str | None, "The transaction that uses it; null for none."]
-    gives_back: Annotated[str | None, "The returned movement that it gives back; null for none."]
+    other_id: Annotated[str | None, "The movement that it gives back, or proved to be; null for none."]
     by: Annotated[str | None, "The operator who decided; null where the service did."]
     and_: Annotated[str | None, "The second operator; null where the service decided."]
     reason: Annotated[str | None, "Why; null for none."]
@@ -79,7 +79,7 @@ class MovementView:
     waits_for: Annotated[str | None, "Our payment that decides about it once it is final; null for none."]
     beside: Annotated[tuple[Beside, ...], "What may be the same money."]
     suggestions: Annotated[tuple[str, ...], "Up to three codes that the payer may have meant."]
-    state: Annotated[str, "`held`, `to be given back`, or the kind of its use."]
+    state: Annotated[str, "`held`, `same`, `to be given back`, or the kind of its use."]
     use: Annotated[MovementUseView | None, "What it is used for; null while it is held."]
     counterpart: Annotated[str | None, "The movement that gives it back, or that it gives back; null for none."]
     same_as: Annotated[str | None, "The movement that it proved to be; null for none."]

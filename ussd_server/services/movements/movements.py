@@ -163,7 +163,7 @@ def held_movement(movement_id: str, *, may_have_payment: bool = False, decided: 
     if (counted := _counted_otherwise(movement)) is not None:
         raise refusal(f"Transaction {counted} counts, with another amount; say first that it never moved")
     named = named_by(movement)
-    if named is not None and not may_have_payment and _has_its_money(named, decided_id):
+    if named is not None and not may_have_payment and has_its_money(named, decided_id):
         raise refusal(f"A payment that was asked for has this receipt: transaction {named.id}")
     return movement
 
@@ -178,7 +178,7 @@ def told_of(movement: Movement) -> Transaction | None:
     return find_row(Transaction, line.transaction_id) if line else None
 
 
-def _has_its_money(named: Transaction, decided_id: str | None) -> bool:
+def has_its_money(named: Transaction, decided_id: str | None = None) -> bool:
     """Whether a payment that has a movement's receipt counts, or may count unless operators decide about it now."""
     if named.status in SUCCESSFUL:
         return bool(named.released_at is None)
@@ -310,5 +310,5 @@ def _suggestions(row: Movement) -> tuple[str, ...]:
 def _use_view(use: MovementUse) -> MovementUseView:
     by, second, *_ = *(use.decided_by or "").split(", "), None, None
     return MovementUseView(
-        UseKind(use.kind), use.transaction_id, use.gives_back, by or None, second, use.reason, use.created_at
+        UseKind(use.kind), use.transaction_id, use.other_id, by or None, second, use.reason, use.created_at
     )

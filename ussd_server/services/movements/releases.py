@@ -21,14 +21,16 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import lacking_cents
 from ussd_server.services.gates.given_back import RELEASED, is_to_us, outside_of, take_back
 from ussd_server.services.gates.held import hold
+from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind
 from ussd_server.services.gates.movements import make_own
 from ussd_server.services.gates.receipts import lock_movements
-from ussd_server.services.gates.uses import use
+from ussd_server.services.gates.uses import part, use
 from ussd_server.services.incoming import booking
 from ussd_server.services.movements.messages import EndMovement, MovementView, UndonePayment
 from ussd_server.services.movements.movements import (
     find_movement,
+    has_its_money,
     last_use,
     refusal,
     sign_last_use,
@@ -67,7 +69,8 @@ class ReleaseService:
     def release(self, request: EndMovement, context: RequestContext) -> MovementView:
         """Take back the use of a movement that a notice or operators made: it is held again, and its payment reversed.
 
-        What was given back by another movement is held with it; what it gave back is to be given back again.
+        What was given back by another movement is held with it; what it gave back is to be given back again. What
+        operators found to be another movement is held again, too, with its receipts.
         NOT_FOUND, and INVALID_REQUEST for a movement without a use, for one that a payment of ours uses, while refunds
         or corrections of its payment stand, and unless two different people are named with a reason.
         """
@@ -78,7 +81,10 @@ class ReleaseService:
             movements, row = _releasable(request.movement_id)
             client_id = None if row is None else row.client_id
             for movement in movements:
+                was_same = movement.same_as is not None
                 use(movement, UseKind.RELEASE, now, movement.transaction_id, decided_by, reason)
+                if was_same:
+                    part(movement)
                 sign_last_use(self._vault, movement.id)
                 movement.held_because = RELEASED.format(reason)
                 movement.save()
@@ -216,11 +222,13 @@ def _releasable(movement_id: str) -> tuple[list[Movement], Transaction | None]:
     pair = sorted(lock_movements(pair), key=lambda each: each.id != unlocked.id)
     movement = pair[0]
     is_as_read = (movement.transaction_id, movement.counterpart) == (unlocked.transaction_id, unlocked.counterpart)
-    if movement.use_kind is None or not is_as_read:
+    if (movement.use_kind is None and movement.same_as is None) or not is_as_read:
         raise refusal("The movement has no use that can be taken back")
+    if movement.same_as is not None and (named := named_by(movement)) is not None and has_its_money(named):
+        raise refusal(f"Transaction {named.id} has its receipt")
     if row is not None:
         _require_releasable(row)
-    return [movement, *(each for each in pair[1:] if last_use(each.id).gives_back == movement.id)], row
+    return [movement, *(each for each in pair[1:] if last_use(each.id).other_id == movement.id)], row
 
 
 def _lock_payment(transaction_id: str) -> Transaction:

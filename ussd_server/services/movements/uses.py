@@ -90,7 +90,8 @@ class MovementUseService:
                 first = find_movement(other_id)
                 if not _may_be_one(movement, first):
                     raise refusal("The other movement is of another account, direction or amount")
-                merge(movement, first, now)
+                merge(movement, first, now, decided_by)
+                sign_last_use(self._vault, movement.id)
                 booking.write_movement_event(
                     "movement.same", movement, context, f"It is movement {first.id}", None, decided_by
                 )
@@ -120,7 +121,7 @@ class MovementUseService:
             if first.use_kind is None:
                 self._use(first, UseKind.RETURNED, now, names, request.reason, context)
             if second is not None:
-                self._use(second, UseKind.RETURNED, now, names, request.reason, context, gives_back=first.id)
+                self._use(second, UseKind.RETURNED, now, names, request.reason, context, other_id=first.id)
         return view_of_movement(find_movement(request.movement_id))
 
     def preview_return(self, request: EndMovement, context: RequestContext) -> tuple[MovementView, MovementView | None]:
@@ -155,12 +156,12 @@ class MovementUseService:
         names: str,
         reason: str,
         context: RequestContext,
-        gives_back: str | None = None,
+        other_id: str | None = None,
     ) -> None:
         """Use a held movement otherwise than by a transaction, signed and with its audit event."""
-        use(movement, kind, now, decided_by=names, reason=reason.strip(), gives_back=gives_back)
+        use(movement, kind, now, decided_by=names, reason=reason.strip(), other_id=other_id)
         sign_last_use(self._vault, movement.id)
-        audited = reason.strip() if gives_back is None else f"It gives back movement {gives_back}: {reason.strip()}"
+        audited = reason.strip() if other_id is None else f"It gives back movement {other_id}: {reason.strip()}"
         booking.write_movement_event(f"movement.{kind}", movement, context, audited, None, names)
 
 

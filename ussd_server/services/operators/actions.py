@@ -208,8 +208,10 @@ class TwoPersonActions:
         movement = self._releases.preview(proposal.object_id, context)
         user = movement.use and movement.use.transaction_id
         after = f"held; transaction {user} is reversed" if user else "held"
+        if movement.same_as is not None:
+            after = f"held, as other money than movement {movement.same_as}"
         if movement.counterpart is not None:
-            then = "to be given back again" if movement.use and movement.use.gives_back else "held too"
+            then = "to be given back again" if movement.use and movement.use.other_id else "held too"
             after = f"{after}; movement {movement.counterpart} is {then}"
         return replace(_effect_on_held(movement, after), state_now=f"used: {movement.state}")
 

@@ -314,26 +314,27 @@ CREATE TRIGGER transactions_bind_key AFTER INSERT ON transactions
 CREATE TRIGGER movements_promise BEFORE UPDATE ON movements
     FOR EACH ROW WHEN ((NEW.id, NEW.account, NEW.direction, NEW.amount_cents, NEW.receipt, NEW.created_at)
             IS DISTINCT FROM (OLD.id, OLD.account, OLD.direction, OLD.amount_cents, OLD.receipt, OLD.created_at)
-        OR (OLD.same_as IS NOT NULL AND NEW.same_as IS DISTINCT FROM OLD.same_as)
-        OR ((NEW.use_kind, NEW.transaction_id, NEW.counterpart)
-            IS DISTINCT FROM (OLD.use_kind, OLD.transaction_id, OLD.counterpart) AND pg_trigger_depth() = 0))
+        OR ((NEW.use_kind, NEW.transaction_id, NEW.counterpart, NEW.same_as)
+            IS DISTINCT FROM (OLD.use_kind, OLD.transaction_id, OLD.counterpart, OLD.same_as)
+            AND pg_trigger_depth() = 0))
     EXECUTE FUNCTION guard_movement();
 
 CREATE FUNCTION use_movement() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE movements SET
-        use_kind = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.kind END,
-        transaction_id = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.transaction_id END,
-        counterpart = NEW.gives_back
-    WHERE id = NEW.movement_id AND same_as IS NULL AND (use_kind IS NULL) = (NEW.kind <> 'release');
+        use_kind = CASE WHEN NEW.kind NOT IN ('release', 'same') THEN NEW.kind END,
+        transaction_id = CASE WHEN NEW.kind <> 'release' THEN NEW.transaction_id END,
+        counterpart = CASE NEW.kind WHEN 'returned' THEN NEW.other_id END,
+        same_as = CASE NEW.kind WHEN 'same' THEN NEW.other_id END
+    WHERE id = NEW.movement_id AND (use_kind IS NULL AND same_as IS NULL) = (NEW.kind <> 'release');
     IF NOT FOUND THEN
         RAISE EXCEPTION 'a movement is used once at a time' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF NEW.kind = 'release' THEN
         UPDATE movements SET counterpart = NULL WHERE counterpart = NEW.movement_id;
-    ELSIF NEW.gives_back IS NOT NULL THEN
+    ELSIF NEW.kind = 'returned' AND NEW.other_id IS NOT NULL THEN
         UPDATE movements AS first SET counterpart = second.id FROM movements AS second
-        WHERE first.id = NEW.gives_back AND second.id = NEW.movement_id AND first.use_kind = 'returned'
+        WHERE first.id = NEW.other_id AND second.id = NEW.movement_id AND first.use_kind = 'returned'
             AND first.counterpart IS NULL AND first.direction <> second.direction
             AND (first.account, first.amount_cents) = (second.account, second.amount_cents);
         IF NOT FOUND THEN

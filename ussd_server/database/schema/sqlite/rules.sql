@@ -294,28 +294,29 @@ BEGIN INSERT INTO idempotency_keys (client_id, key, transaction_id, created_at)
 CREATE TRIGGER movements_promise BEFORE UPDATE ON movements
 WHEN (NEW.id, NEW.account, NEW.direction, NEW.amount_cents, NEW.receipt, NEW.created_at) IS NOT
         (OLD.id, OLD.account, OLD.direction, OLD.amount_cents, OLD.receipt, OLD.created_at)
-    OR (OLD.same_as IS NOT NULL AND NEW.same_as IS NOT OLD.same_as)
-    OR ((NEW.use_kind, NEW.transaction_id) IS NOT (OLD.use_kind, OLD.transaction_id)
+    OR ((NEW.use_kind, NEW.transaction_id, NEW.same_as) IS NOT (OLD.use_kind, OLD.transaction_id, OLD.same_as)
         AND NOT EXISTS (SELECT 1 FROM movement_uses WHERE movement_id = NEW.id
             AND number = (SELECT max(number) FROM movement_uses WHERE movement_id = NEW.id)
-            AND CASE kind WHEN 'release' THEN NEW.use_kind IS NULL AND NEW.transaction_id IS NULL
-                ELSE kind = NEW.use_kind AND transaction_id IS NEW.transaction_id END))
+            AND (CASE WHEN kind NOT IN ('release', 'same') THEN kind END) IS NEW.use_kind
+            AND (CASE WHEN kind <> 'release' THEN transaction_id END) IS NEW.transaction_id
+            AND (CASE kind WHEN 'same' THEN other_id END) IS NEW.same_as))
     OR (NEW.counterpart IS NOT OLD.counterpart
         AND NOT EXISTS (SELECT 1 FROM movement_uses AS used
             WHERE movement_id IN (NEW.id, coalesce(NEW.counterpart, OLD.counterpart))
             AND number = (SELECT max(number) FROM movement_uses WHERE movement_id = used.movement_id)
             AND CASE WHEN NEW.counterpart IS NULL THEN kind = 'release'
-                ELSE gives_back IN (NEW.id, NEW.counterpart) END))
+                ELSE kind = 'returned' AND other_id IN (NEW.id, NEW.counterpart) END))
 BEGIN SELECT RAISE(ABORT, 'money that moved is never edited'); END;
 
 CREATE TRIGGER movement_uses_once BEFORE INSERT ON movement_uses WHEN NOT EXISTS (
         SELECT 1 FROM movements
-        WHERE id = NEW.movement_id AND same_as IS NULL AND (use_kind IS NULL) = (NEW.kind <> 'release'))
+        WHERE id = NEW.movement_id AND (use_kind IS NULL AND same_as IS NULL) = (NEW.kind <> 'release'))
 BEGIN SELECT RAISE(ABORT, 'a movement is used once at a time'); END;
 
-CREATE TRIGGER movement_uses_pair BEFORE INSERT ON movement_uses WHEN NEW.gives_back IS NOT NULL AND NOT EXISTS (
+CREATE TRIGGER movement_uses_pair BEFORE INSERT ON movement_uses
+WHEN NEW.kind = 'returned' AND NEW.other_id IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM movements AS first JOIN movements AS second ON second.id = NEW.movement_id
-        WHERE first.id = NEW.gives_back AND first.use_kind = 'returned' AND first.counterpart IS NULL
+        WHERE first.id = NEW.other_id AND first.use_kind = 'returned' AND first.counterpart IS NULL
             AND first.direction <> second.direction
             AND (first.account, first.amount_cents) = (second.account, second.amount_cents))
 BEGIN SELECT RAISE(ABORT, 'a movement is given back once, by its amount in the other direction'); END;
@@ -324,11 +325,12 @@ CREATE TRIGGER movement_uses_apply AFTER INSERT ON movement_uses
 BEGIN
     UPDATE movements SET counterpart = NULL WHERE NEW.kind = 'release' AND counterpart = NEW.movement_id;
     UPDATE movements SET
-        use_kind = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.kind END,
-        transaction_id = CASE NEW.kind WHEN 'release' THEN NULL ELSE NEW.transaction_id END,
-        counterpart = NEW.gives_back
+        use_kind = CASE WHEN NEW.kind NOT IN ('release', 'same') THEN NEW.kind END,
+        transaction_id = CASE WHEN NEW.kind <> 'release' THEN NEW.transaction_id END,
+        counterpart = CASE NEW.kind WHEN 'returned' THEN NEW.other_id END,
+        same_as = CASE NEW.kind WHEN 'same' THEN NEW.other_id END
     WHERE id = NEW.movement_id;
-    UPDATE movements SET counterpart = NEW.movement_id WHERE id = NEW.gives_back;
+    UPDATE movements SET counterpart = NEW.movement_id WHERE NEW.kind = 'returned' AND id = NEW.other_id;
 END;
 
 CREATE TRIGGER transactions_of_payers AFTER INSERT ON transactions

@@ -265,8 +265,8 @@ CREATE TABLE payment_codes (
 ); -- by key
 CREATE INDEX payment_codes_newest ON payment_codes (client_id, id);
 
--- Money that moved outside and that something else than our own payment told us of. `use_kind`, `transaction_id` and
--- `counterpart` are those of the last uses; only the trigger of `movement_uses` writes them. A use is written before its
+-- Money that moved outside and that something else than our own payment told us of. `use_kind`, `transaction_id`,
+-- `counterpart` and `same_as` are those of the last uses; only the trigger of `movement_uses` writes them. A use is written before its
 -- transaction.
 CREATE TABLE movements (
     id uuid PRIMARY KEY,
@@ -301,17 +301,19 @@ CREATE INDEX movements_alike ON movements (account, direction, amount_cents);
 CREATE INDEX movements_of_phone ON movements (phone_number) WHERE phone_number IS NOT NULL;
 CREATE INDEX movements_waiting ON movements (waits_for) WHERE waits_for IS NOT NULL;
 
--- What a movement is used for from a moment on, or its release. `gives_back` is the returned movement that it gives back.
+-- What a movement is used for from a moment on, or its release. `other_id` is the returned movement that it gives back, or
+-- the movement that it proved to be.
 CREATE TABLE movement_uses (
     id uuid PRIMARY KEY,
     movement_id uuid NOT NULL REFERENCES movements (id),
     number integer NOT NULL CHECK (number > 0),
-    kind text NOT NULL CHECK (kind IN ('payment', 'correction', 'returned', 'own', 'release')),
+    kind text NOT NULL CHECK (kind IN ('payment', 'correction', 'returned', 'own', 'same', 'release')),
     transaction_id uuid REFERENCES transactions (id) DEFERRABLE INITIALLY DEFERRED,
-    gives_back uuid REFERENCES movements (id) CHECK (gives_back IS NULL OR kind = 'returned'),
+    other_id uuid REFERENCES movements (id),
     decided_by text,
     reason text,
     created_at timestamptz NOT NULL,
+    CHECK (CASE kind WHEN 'same' THEN other_id IS NOT NULL WHEN 'returned' THEN true ELSE other_id IS NULL END),
     UNIQUE (movement_id, number)
 ); -- by key
 CREATE INDEX movement_uses_of_transaction ON movement_uses (transaction_id) WHERE transaction_id IS NOT NULL;

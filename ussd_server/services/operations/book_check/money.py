@@ -272,22 +272,23 @@ TRANSACTION_RULES = {
 MOVEMENT_RULES = {
     "has another use than was written last": """
         SELECT id FROM movements AS moved LEFT JOIN (
-            SELECT movement_id, kind, used.transaction_id AS user_id, gives_back,
+            SELECT movement_id, kind, used.transaction_id AS user_id, other_id,
                 row_number() OVER (PARTITION BY movement_id ORDER BY used.number DESC) AS place
             FROM movement_uses AS used WHERE movement_id > :low AND movement_id <= :high
         ) AS last ON last.movement_id = moved.id AND place = 1
         WHERE id > :low AND id <= :high
-            AND (coalesce(use_kind, 'release') <> coalesce(kind, 'release')
+            AND (coalesce(use_kind, 'release') <> CASE WHEN kind <> 'same' THEN kind ELSE 'release' END
                 OR (transaction_id IS NULL) <> (user_id IS NULL OR kind = 'release') OR transaction_id <> user_id
-                OR coalesce(counterpart <> gives_back, gives_back IS NOT NULL))""",
+                OR coalesce(kind = 'same', false) <> (same_as IS NOT NULL) OR coalesce(same_as <> other_id, false)
+                OR (kind = 'returned' AND coalesce(counterpart <> other_id, other_id IS NOT NULL)))""",
     "is given back by a movement that does not match it": """
         SELECT moved.id FROM movements AS moved LEFT JOIN movements AS other
             ON other.id = moved.counterpart AND other.counterpart = moved.id AND other.account = moved.account
                 AND other.direction <> moved.direction AND other.amount_cents = moved.amount_cents
         WHERE moved.id > :low AND moved.id <= :high AND moved.counterpart IS NOT NULL AND (
             other.id IS NULL OR NOT EXISTS (SELECT 1 FROM movement_uses
-                WHERE (movement_id = moved.id AND gives_back = other.id)
-                    OR (movement_id = other.id AND gives_back = moved.id)))""",
+                WHERE (movement_id = moved.id AND other_id = other.id)
+                    OR (movement_id = other.id AND other_id = moved.id)))""",
     "is used by a payment that did not move its money": """
         SELECT moved.id FROM movements AS moved LEFT JOIN transactions AS paid
             ON paid.id = moved.transaction_id AND paid.amount_cents = moved.amount_cents

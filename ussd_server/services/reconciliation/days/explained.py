@@ -8,7 +8,7 @@ from datetime import datetime
 
 from peewee import chunked
 
-from ussd_server.models.movements import Movement, MovementUse
+from ussd_server.models.movements import MovementUse
 from ussd_server.models.statements import DifferenceInStatement, StatementDifference
 from ussd_server.services.gates.messages import UseKind
 from ussd_server.services.reconciliation.days.lines import DayLine, lines_of
@@ -76,18 +76,17 @@ def _uses_of(movement_ids: Collection[str], moment: datetime) -> dict[str, tuple
     names = {each: {each} for each in movement_ids}
     uses: dict[str, tuple[str | None, str | None]] = {}
     while names:
+        last = dict[str, MovementUse]()
+        for some in chunked(list(names), _AT_ONCE):
+            until = MovementUse.select().where(MovementUse.movement_id.in_(some), MovementUse.created_at <= moment)
+            last |= {use.movement_id: use for use in until.order_by(MovementUse.number)}
         # What had proved to be another movement is used by what uses that one.
         following = defaultdict[str, set[str]](set)
-        for some in chunked(list(names), _AT_ONCE):
-            for use in MovementUse.select().where(MovementUse.movement_id.in_(some)).order_by(MovementUse.number):
+        for key, use in last.items():
+            if use.kind == UseKind.SAME:
+                following[use.other_id] |= names[key]
+            else:
                 is_use = use.kind != UseKind.RELEASE
-                if use.created_at <= moment:
-                    last = (use.kind, use.transaction_id) if is_use else (None, None)
-                    uses |= dict.fromkeys(names[use.movement_id], last)
-            merged = Movement.select().where(
-                Movement.id.in_(some), Movement.same_as.is_null(False), Movement.updated_at <= moment
-            )
-            for row in merged:
-                following[row.same_as] |= names[row.id]
+                uses |= dict.fromkeys(names[key], (use.kind, use.transaction_id) if is_use else (None, None))
         names = following
     return uses
