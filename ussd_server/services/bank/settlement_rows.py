@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
 from peewee import fn
 
 from ussd_server.database.unit_of_work import for_update
-from ussd_server.models.clients import AuditEvent
+from ussd_server.models.clients import AuditEvent, Client
 from ussd_server.models.ledger import BankAccount
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.bank.files import bad_line, names_account
@@ -50,7 +51,7 @@ def operators_of(rows: Collection[Transaction]) -> dict[str, list[str]]:
     return {row.id: [name for name in decided.get(row.id, ()) if name] for row in rows}
 
 
-def account_parts(account: BankAccount | DueSettlement) -> dict[str, str]:
+def account_parts(account: BankAccount | DueSettlement | SettlementLine) -> dict[str, str]:
     """The parts of a bank account, which a settlement keeps in its metadata."""
     return {"bank": str(account.bank), "number": str(account.number), "name": str(account.name)}
 
@@ -94,6 +95,23 @@ def _settlement_named(line: SettlementLine) -> Transaction | None:
     by_name = (Transaction.client_id == line.client_id) & (Transaction.reference == f"{SETTLEMENT}{line.settlement_id}")
     row: Transaction | None = for_update(Transaction.select().where(IS_SETTLEMENT, by_id | by_name)).first()
     return row
+
+
+def require_own_account(line: SettlementLine) -> None:
+    """INVALID_REQUEST for a line of an unknown client, or with a bank account that is none of the client's."""
+    account: Any = BankAccount.get_or_none(BankAccount.client_id == line.client_id)
+    if account is None or account.number is None or not names_account(line, **account_parts(account)):
+        raise line_refusal("number: Is not the bank account of the client.")
+
+
+def confirmed_accounts() -> Any:
+    """The confirmed bank accounts of active clients, with these clients, by the clients' names."""
+    return (
+        BankAccount.select(BankAccount, Client)
+        .join(Client, on=(Client.id == BankAccount.client_id), attr="client")
+        .where(BankAccount.confirmed_at.is_null(False), Client.is_active)
+        .order_by(Client.name, Client.id)
+    )
 
 
 def line_refusal(problem: str) -> ServiceError:

@@ -25,7 +25,7 @@ from ussd_server.services.accounts.ledger import BANK_ACCOUNT, SHORTFALL_ACCOUNT
 from ussd_server.services.accounts.messages import GetBalances
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bank.bank_accounts import shown_account
-from ussd_server.services.bank.files import file_of, names_account, read_file
+from ussd_server.services.bank.files import file_of, read_file
 from ussd_server.services.bank.messages import (
     DueSettlement,
     EndSettlement,
@@ -41,10 +41,12 @@ from ussd_server.services.bank.settlement_rows import (
     RECORDED,
     WAITS,
     account_parts,
+    confirmed_accounts,
     line_refusal,
     locked_settlement,
     operators_of,
     refusals_of,
+    require_own_account,
     settled_since,
     settlement_of,
 )
@@ -96,7 +98,7 @@ class BankSettlementService:
         context.require_operator()
         until = self._end_of(day)
         return tuple(
-            _due(row, row.client, cents) for row in _confirmed_accounts() if (cents := self._due_cents(row, until)) > 0
+            _due(row, row.client, cents) for row in confirmed_accounts() if (cents := self._due_cents(row, until)) > 0
         )
 
     def propose(self, request: ProposeSettlements, context: RequestContext) -> tuple[DueSettlement, ...]:
@@ -109,7 +111,7 @@ class BankSettlementService:
         by, until = require_name(request.by), self._end_of(request.day)
         self._creator.gate.require_open()
         settlements = []
-        for client in [row.client for row in _confirmed_accounts()]:
+        for client in [row.client for row in confirmed_accounts()]:
             with unit_of_work():
                 lock_accounts(client.id, {MAIN_ACCOUNT})
                 # Since the list was read, an owner may have stated another account, or the client was disabled.
@@ -197,7 +199,7 @@ class BankSettlementService:
         with refusals_of(line):
             row = settlement_of(line)
             if row is None:
-                _require_own_account(line)
+                require_own_account(line)
                 return "The database does not know it"
             fault = self._accepted_fault(row, line) if row.status not in SUCCESSFUL else None
             return f"{row.status}. {fault}" if fault else str(row.status)
@@ -298,7 +300,6 @@ class BankSettlementService:
     def _reserve(self, due: DueSettlement, by: str, context: RequestContext) -> DueSettlement:
         reference = f"{SETTLEMENT}{new_id(self._clock.now())}"
         digest = digest_of({"settlement": due.amount_cents, "reference": reference})
-
         columns = DraftColumns(
             account=MAIN_ACCOUNT,
             description=shown_account(due.bank, due.number, due.name),
@@ -312,8 +313,7 @@ class BankSettlementService:
             return audited(row, PROPOSED, context, None, by)
 
         identity = RequestIdentity(due.client_id, TransactionType.SETTLEMENT, digest, reference)
-        gate = self._creator.gate
-        sending = gate.admit(WayOut.SETTLEMENT, operator_context(due.client_id))
+        sending = self._creator.gate.admit(WayOut.SETTLEMENT, operator_context(due.client_id))
         created = self._creator.create(identity, plan, Source.OPERATOR, within, sending)
         return due.with_id(created.transaction.transaction_id)
 
@@ -333,12 +333,12 @@ class BankSettlementService:
 
     def _book_forgotten(self, line: SettlementLine, names: Sequence[str], context: RequestContext) -> Transaction:
         """Book what the bank has paid of a settlement that a restore lost. Call in a unit of work."""
-        _require_own_account(line)
+        require_own_account(line)
         lacking = lacking_cents(line.client_id, MAIN_ACCOUNT, BANK_ACCOUNT, line.amount_cents)
         columns = DraftColumns(
             account=MAIN_ACCOUNT,
             description=shown_account(line.bank, line.number, line.name),
-            metadata={"bank": line.bank, "number": line.number, "name": line.name},
+            metadata=account_parts(line),
             provider_transaction_id=line.bank_reference,
             request_id=context.request_id,
             operator=names[0],
@@ -375,23 +375,6 @@ class BankSettlementService:
             row.client_id, TransactionType.DEPOSIT, digest, reference, content={"amount_cents": row.amount_cents}
         )
         self._creator.create(identity, plan, Source.OPERATOR, within)
-
-
-def _require_own_account(line: SettlementLine) -> None:
-    """INVALID_REQUEST for a line of an unknown client, or with a bank account that is none of the client's."""
-    account: Any = BankAccount.get_or_none(BankAccount.client_id == line.client_id)
-    if account is None or account.number is None or not names_account(line, **account_parts(account)):
-        raise line_refusal("number: Is not the bank account of the client.")
-
-
-def _confirmed_accounts() -> Any:
-    """The confirmed bank accounts of active clients, with these clients, by the clients' names."""
-    return (
-        BankAccount.select(BankAccount, Client)
-        .join(Client, on=(Client.id == BankAccount.client_id), attr="client")
-        .where(BankAccount.confirmed_at.is_null(False), Client.is_active)
-        .order_by(Client.name, Client.id)
-    )
 
 
 def _due(account: BankAccount, client: Client, cents: int) -> DueSettlement:

@@ -29,13 +29,14 @@ from enum import Enum
 from typing import Any
 
 from ussd_server.database.tables import find_row, lock_row
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.movements import Movement, MovementReceipt, is_held
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.given_back import can_be_given_back
 from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS, payers_payment_like
 from ussd_server.services.gates.messages import Told, UseKind, WayIn
+from ussd_server.services.gates.own_movements import make_own, take_movement
 from ussd_server.services.gates.receipts import (
     DIRECTIONS,
     NOBODY,
@@ -52,7 +53,7 @@ from ussd_server.services.gates.receipts import (
 )
 from ussd_server.services.gates.uses import merge, note_told, note_use, use, write_use
 from ussd_server.services.transactions.create import Within
-from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus, TransactionType
+from ussd_server.services.transactions.messages import TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import (
     LONGEST_RECEIPT,
@@ -298,45 +299,6 @@ def decide_again(transaction_id: str) -> None:
     ).execute()
 
 
-def take_movement(
-    row: Transaction,
-    movement: Movement | None,
-    written: str,
-    way: WayIn,
-    now: datetime,
-    decided_by: str | None = None,
-) -> bool:
-    """Give a receipt, and the held movement that has it, to a locked payment that succeeded.
-
-    `written` is empty for a movement without a receipt. Returns whether it was given: not to a payment that counts
-    nowhere, nor other money to any.
-    """
-    if row.status not in SUCCESSFUL or row.type not in DIRECTIONS:
-        return False
-    moved = account_of(row), direction_of(row), row.amount_cents
-    if row.released_at is not None or (
-        movement is not None and (movement.account, movement.direction, movement.amount_cents) != moved
-    ):
-        return False
-    own = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
-    if own is None and row.provider_transaction_id is not None and movement is not None:
-        told = [{"way": WayIn.ENQUIRY, "at": iso_milliseconds(row.completed_at)}]
-        own = make_own(row, now, told=told, receipt=row.provider_transaction_id)
-    if written and comparable_receipt(written) not in map(comparable_receipt, receipts_of(row)):
-        column = "provider_transaction_id" if row.provider_transaction_id is None else "provider_receipt"
-        if getattr(row, column) is None:
-            row.change(updated_at=now, **{column: written})
-    if movement is None:
-        give_receipt(lock_receipt(account_of(row), direction_of(row), written), transaction_id=row.id)
-    elif own is not None and own.id != movement.id:
-        merge(movement, own, now)
-    elif own is None:
-        note_told(movement, way, now)
-        use(movement, UseKind.PAYMENT, now, row.id, decided_by)
-    log.info("a payment was given its receipt", way=way.value, transaction_id=row.id)
-    return True
-
-
 def mark_as_same_money(row: Transaction, now: datetime) -> None:
     """Mark a contested transaction and the other one as the same money, as operators decided, if one client has both.
 
@@ -348,29 +310,6 @@ def mark_as_same_money(row: Transaction, now: datetime) -> None:
     if other.client_id == row.client_id:
         row.same_money_as = other.id
         other.change(same_money_as=row.id, updated_at=now)
-
-
-def make_own(row: Transaction, now: datetime, **columns: Any) -> Movement:
-    """Give a locked payment of ours a movement of its own, with these columns, and its receipts if no other has them.
-
-    Operators said that it is other money than what has its receipt, or that it never moved.
-    """
-    movement: Movement = Movement.create(
-        id=new_id(now),
-        account=account_of(row),
-        direction=direction_of(row),
-        amount_cents=row.amount_cents,
-        phone_number=row.phone_number,
-        beside=[],
-        created_at=now,
-        updated_at=now,
-        **columns,
-    )
-    use(movement, UseKind.PAYMENT, now, row.id)
-    for receipt in [lock_receipt(account_of(row), direction_of(row), each) for each in receipts_of(row)]:
-        if receipt.transaction_id in (None, row.id) and receipt.movement_id is None:
-            give_receipt(receipt, movement_id=movement.id)
-    return movement
 
 
 def is_corrected(row: Transaction) -> bool:

@@ -23,7 +23,7 @@ from ussd_server.services.gates.given_back import RELEASED, is_to_us, outside_of
 from ussd_server.services.gates.held import hold
 from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind
-from ussd_server.services.gates.movements import make_own
+from ussd_server.services.gates.own_movements import make_own
 from ussd_server.services.gates.receipts import lock_movements
 from ussd_server.services.gates.uses import part, use
 from ussd_server.services.incoming import booking

@@ -11,7 +11,8 @@ from ussd_server.models.incoming import PaymentCode
 from ussd_server.models.movements import IN, OUT, TO_BE_GIVEN_BACK, Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.messages import UseKind, WayIn
-from ussd_server.services.gates.movements import decide_again, take_movement
+from ussd_server.services.gates.movements import decide_again
+from ussd_server.services.gates.own_movements import take_movement
 from ussd_server.services.gates.receipts import direction_of, lock_movements
 from ussd_server.services.gates.uses import merge, use
 from ussd_server.services.incoming import booking

@@ -1,0 +1,87 @@
+"""Movements of payments of ours: a payment is its own movement, until its money is told otherwise too."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ussd_server.database.unit_of_work import for_update
+from ussd_server.logs import Logger
+from ussd_server.models.movements import Movement
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.gates.messages import UseKind, WayIn
+from ussd_server.services.gates.receipts import (
+    DIRECTIONS,
+    account_of,
+    direction_of,
+    give_receipt,
+    lock_receipt,
+    receipts_of,
+)
+from ussd_server.services.gates.uses import merge, note_told, use
+from ussd_server.services.transactions.messages import SUCCESSFUL
+from ussd_server.values import comparable_receipt, iso_milliseconds, new_id
+
+log = Logger(__name__)
+
+
+def make_own(row: Transaction, now: datetime, **columns: Any) -> Movement:
+    """Give a locked payment of ours a movement of its own, with these columns, and its receipts if no other has them.
+
+    Operators said that it is other money than what has its receipt, or that it never moved.
+    """
+    movement: Movement = Movement.create(
+        id=new_id(now),
+        account=account_of(row),
+        direction=direction_of(row),
+        amount_cents=row.amount_cents,
+        phone_number=row.phone_number,
+        beside=[],
+        created_at=now,
+        updated_at=now,
+        **columns,
+    )
+    use(movement, UseKind.PAYMENT, now, row.id)
+    for receipt in [lock_receipt(account_of(row), direction_of(row), each) for each in receipts_of(row)]:
+        if receipt.transaction_id in (None, row.id) and receipt.movement_id is None:
+            give_receipt(receipt, movement_id=movement.id)
+    return movement
+
+
+def take_movement(
+    row: Transaction,
+    movement: Movement | None,
+    written: str,
+    way: WayIn,
+    now: datetime,
+    decided_by: str | None = None,
+) -> bool:
+    """Give a receipt, and the held movement that has it, to a locked payment that succeeded.
+
+    `written` is empty for a movement without a receipt. Returns whether it was given: not to a payment that counts
+    nowhere, nor other money to any.
+    """
+    if row.status not in SUCCESSFUL or row.type not in DIRECTIONS:
+        return False
+    moved = account_of(row), direction_of(row), row.amount_cents
+    if row.released_at is not None or (
+        movement is not None and (movement.account, movement.direction, movement.amount_cents) != moved
+    ):
+        return False
+    own = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
+    if own is None and row.provider_transaction_id is not None and movement is not None:
+        told = [{"way": WayIn.ENQUIRY, "at": iso_milliseconds(row.completed_at)}]
+        own = make_own(row, now, told=told, receipt=row.provider_transaction_id)
+    if written and comparable_receipt(written) not in map(comparable_receipt, receipts_of(row)):
+        column = "provider_transaction_id" if row.provider_transaction_id is None else "provider_receipt"
+        if getattr(row, column) is None:
+            row.change(updated_at=now, **{column: written})
+    if movement is None:
+        give_receipt(lock_receipt(account_of(row), direction_of(row), written), transaction_id=row.id)
+    elif own is not None and own.id != movement.id:
+        merge(movement, own, now)
+    elif own is None:
+        note_told(movement, way, now)
+        use(movement, UseKind.PAYMENT, now, row.id, decided_by)
+    log.info("a payment was given its receipt", way=way.value, transaction_id=row.id)
+    return True
