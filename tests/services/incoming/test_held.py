@@ -151,7 +151,7 @@ def test_a_returned_or_own_movement_that_is_told_with_another_amount_says_so_at_
     end(EndMovement(payment.movement_id, "Known", BY, SECOND), operator())
     for _ in range(2):
         assert till.pay("SCHI042", 6000).status == "held"
-    shown = services.movements.show(payment.movement_id, operator()).movement
+    shown = services.movements.show(payment.movement_id, operator())
     assert (shown.other_amount_cents, shown.held_because) == (6000_00, None)
     events = services.audit.list_of_operators(ListOperatorActions(action="incoming.held"), operator()).items
     assert [event.reason for event in events] == ["It was told with two amounts", "This code is not known"]

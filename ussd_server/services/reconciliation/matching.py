@@ -282,9 +282,11 @@ class Matcher:
 def _may_be_refund(refund: OurPayment, original: OurPayment, line: ProviderLine) -> bool:
     """Whether a line that names a collection may be this refund of it.
 
-    A refund stands under a receipt of its own, or at Airtel under the collection's.
+    A refund stands under its receipt or the collection's. Airtel gives it the collection's, and its line another one.
     """
-    return not line.provider_id or comparable_receipt(line.provider_id) in refund.receipts | original.receipts
+    if not line.provider_id or (refund.receipts and refund.receipts <= original.receipts):
+        return True
+    return comparable_receipt(line.provider_id) in refund.receipts | original.receipts
 
 
 def _payments_within(account: str, period: Period) -> Iterator[OurPayment]:
