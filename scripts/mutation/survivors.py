@@ -11,10 +11,10 @@ from mutation.mutants import Mutant
 
 _SAME = "the same result"
 REASONS: dict[str, str] = {
-    "services/payouts/approval.py, _draft_rows: 0 -> 1": f"pauses at other rows; {_SAME}.",
-    "services/payouts/approval.py, _draft_rows: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
+    "services/payouts/approval/approval.py, _draft_rows: 0 -> 1": f"pauses at other rows; {_SAME}.",
+    "services/payouts/approval/approval.py, _draft_rows: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
     "(place % _ROWS_BEFORE_A_PAUSE != 0)": f"pauses more often; {_SAME}.",
-    "services/payouts/drafts.py, _judge: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
+    "services/payouts/drafts/drafts.py, _judge: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
     "(place % _ROWS_BEFORE_A_PAUSE != 0)": f"pauses more often; {_SAME}.",
     "services/processing/processor.py, claim: now < until -> (now <= until)": "pauses a millisecond longer.",
     "services/processing/provider_answers.py, _apply_after_failure: now < late_check_at -> (now <= late_check_at)": (
@@ -40,8 +40,8 @@ REASONS: dict[str, str] = {
     "services/reconciliation/days/stated_period.py, _day: 0 -> 1 (3)": (
         f"a second after midnight is compared with midnights alone; {_SAME}."
     ),
-    "services/payouts/rows.py, read_file: 1 -> 2": f"reads one row more of a file that is refused; {_SAME}.",
-    "services/payouts/name_match.py, _distance: 1 -> 2": f"a row of the table is longer; {_SAME}.",
+    "services/payouts/drafts/rows.py, read_file: 1 -> 2": f"reads one row more of a file that is refused; {_SAME}.",
+    "services/payouts/drafts/name_match.py, _distance: 1 -> 2": f"a row of the table is longer; {_SAME}.",
 }
 """Why no test has to notice a mutant, by its name."""
 

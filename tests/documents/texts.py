@@ -96,7 +96,7 @@ _FIELD = re.compile(
 )
 # Constants and functions of problems, which have their field before them.
 PROBLEMS = {
-    "services/payouts/rows.py": {
+    "services/payouts/drafts/rows.py": {
         "AMOUNT_PROBLEM",
         "METADATA_PROBLEM",
         "PHONE_NUMBER_PROBLEM",

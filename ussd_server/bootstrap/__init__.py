@@ -44,10 +44,10 @@ from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.operators.accounts import OperatorLoginService, OperatorService
 from ussd_server.services.operators.actions import TwoPersonActions
 from ussd_server.services.operators.proposals import ProposalService
-from ussd_server.services.payouts.approval_rules import ApprovalRuleService
+from ussd_server.services.payouts.approval.rules import ApprovalRuleService
+from ussd_server.services.payouts.approval.withdrawals import PayoutWithdrawals
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
-from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
 from ussd_server.services.processing.callbacks import CallbackService
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.processing.review import ReviewService

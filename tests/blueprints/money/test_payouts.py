@@ -18,7 +18,7 @@ from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts import approval
+from ussd_server.services.payouts.approval import approval
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.values import iso_milliseconds
 

@@ -145,7 +145,7 @@ def test_a_payout_whose_references_were_used_or_that_was_edited_is_cancelled_whe
     assert event.reason == "The references of these rows were used since the payout was created: 2"
     assert code_of(lambda: desk.approve(used)) is Code.INVALID_REQUEST
     edited = desk.approve(desk.draft(row(), reference="P2", send_at=desk.clock.now() + timedelta(days=2)))
-    monkeypatch.setattr("ussd_server.services.payouts.digests.PayoutDigests.is_as_approved", lambda *_: False)
+    monkeypatch.setattr("ussd_server.services.payouts.approval.digests.PayoutDigests.is_as_approved", lambda *_: False)
     pass_time(desk, 2 * _DAY)
     assert (desk.see(edited).status, desk.states(edited)) == ("cancelled", ["cancelled"])
 
@@ -169,7 +169,7 @@ def test_a_worker_that_dies_while_it_reserves_leaves_nothing_and_two_reserve_onc
     (claimed,) = services.payout_sender.claim(5)
     advance = partial(services.payout_sender.advance, claimed)
     with monkeypatch.context() as dying:
-        dying.setattr("ussd_server.services.payouts.approval.reserve", _die)
+        dying.setattr("ussd_server.services.payouts.approval.approval.reserve", _die)
         with pytest.raises(SystemExit):
             advance()
     assert (desk.see(payout).status, desk.main()) == ("approved", _FULL)

@@ -7,8 +7,8 @@ from io import BytesIO
 import pytest
 from openpyxl import Workbook
 
-from ussd_server.services.payouts import rows
-from ussd_server.services.payouts.rows import read_file
+from ussd_server.services.payouts.drafts import rows
+from ussd_server.services.payouts.drafts.rows import read_file
 from ussd_server.status import Code, ServiceError
 
 HEADINGS = "phone_number,amount,reference\n"

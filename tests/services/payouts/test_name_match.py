@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ussd_server.services.payouts.name_match import compare_names
+from ussd_server.services.payouts.drafts.name_match import compare_names
 
 
 @pytest.mark.parametrize(

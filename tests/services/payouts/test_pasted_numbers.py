@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 from tests.support.program import Program
 from ussd_server import values
 from ussd_server.bootstrap import Services
-from ussd_server.services.payouts.rows import read_file, row_of
+from ussd_server.services.payouts.drafts.rows import read_file, row_of
 
 PASTED = [
     "\u202a+256770000101\u202c",

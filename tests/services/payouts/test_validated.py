@@ -16,7 +16,7 @@ from ussd_server.database.unit_of_work import database, unit_of_work
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.payouts.approval.digests import PayoutDigests
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ReplacePayout
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id

@@ -21,7 +21,8 @@ from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.gates import sending
 from ussd_server.services.gates.movements import UseOutcome, UseResult
 from ussd_server.services.gates.sending import SendingGate
-from ussd_server.services.payouts import approval, attempts, rounds, withdrawals
+from ussd_server.services.payouts import attempts, rounds
+from ussd_server.services.payouts.approval import approval, withdrawals
 from ussd_server.services.processing import outcomes, processor
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.processing.provider_answers import AnsweredCall, apply_to_row

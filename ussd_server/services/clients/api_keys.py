@@ -25,7 +25,7 @@ from ussd_server.services.clients.keys.reader import (
     key_of_any_client,
     may_read_secret,
 )
-from ussd_server.services.payouts.withdrawals import withdraw_revoked
+from ussd_server.services.payouts.approval.withdrawals import withdraw_revoked
 from ussd_server.services.roles import OPERATOR, may_give, widest_scopes
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import people_behind, present_role

@@ -23,7 +23,7 @@ from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, ne
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.pages import find_by_id, page_of
-from ussd_server.services.payouts.withdrawals import withdraw_revoked
+from ussd_server.services.payouts.approval.withdrawals import withdraw_revoked
 from ussd_server.services.roles import PAGE_PERMISSIONS
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import (

@@ -13,7 +13,7 @@ from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import OpenLogin
 from ussd_server.services.mail.outbox import MailOutbox
-from ussd_server.services.payouts.withdrawals import withdraw_revoked
+from ussd_server.services.payouts.approval.withdrawals import withdraw_revoked
 from ussd_server.services.roles import PERMISSIONS
 from ussd_server.services.sign_in import end_logins
 from ussd_server.status import Code, ServiceError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.services.clients.messages import ClientSettings, UpdateClientSettings
-from ussd_server.services.payouts.approval_rules import ApprovalRuleService
+from ussd_server.services.payouts.approval.rules import ApprovalRuleService
 from ussd_server.services.payouts.messages import ApprovalRule
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.messages import UpdateReceipts

@@ -18,7 +18,7 @@ from ussd_server.models.sending import Webhook
 from ussd_server.models.statements import DayProof
 from ussd_server.models.ussd import Channel, SmppLink, SubscriberPin
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
-from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.payouts.approval.digests import PayoutDigests
 from ussd_server.services.reconciliation.days.proofs import DayProofs
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import SignatureService

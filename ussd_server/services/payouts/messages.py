@@ -16,6 +16,8 @@ MOST_ITEMS = 5000
 LARGEST_FILE_BYTES = 2 * 1024 * 1024
 MOST_CORRECTED = 50
 """How many invalid rows are corrected at once."""
+MOST_LINES_NAMED = 5
+"""How many lines a refusal names."""
 MOST_RULES = 10
 """How many approval rules a client has at most."""
 FIELDS = ("phone_number", "amount", "reference", "name", "description")

@@ -20,12 +20,12 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import find_by_id, matching, page_of
 from ussd_server.services.payouts import messages, records
-from ussd_server.services.payouts.approval import PayoutApproval
-from ussd_server.services.payouts.approval_rules import approvals_needed
-from ussd_server.services.payouts.approvers import checked_note
+from ussd_server.services.payouts.approval.approval import PayoutApproval
+from ussd_server.services.payouts.approval.approvers import checked_note
+from ussd_server.services.payouts.approval.digests import PayoutDigests
+from ussd_server.services.payouts.approval.rules import approvals_needed
 from ussd_server.services.payouts.attempts import has_begun, is_under_way
-from ussd_server.services.payouts.digests import PayoutDigests
-from ussd_server.services.payouts.drafts import PayoutDrafts
+from ussd_server.services.payouts.drafts.drafts import PayoutDrafts
 from ussd_server.services.payouts.holds import release, waiting_providers
 from ussd_server.services.payouts.rounds import PayoutRounds
 from ussd_server.services.providers.providers import Providers

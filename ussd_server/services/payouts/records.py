@@ -15,7 +15,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
-from ussd_server.services.payouts.approvers import approval_views, standing, standing_of
+from ussd_server.services.payouts.approval.approvers import approval_views, standing, standing_of
 from ussd_server.services.payouts.messages import (
     FIELDS,
     AttemptView,

@@ -16,14 +16,14 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import corrected_ids
-from ussd_server.services.payouts.approvers import caller_id, caller_people
+from ussd_server.services.payouts.approval.approvers import caller_id, caller_people
+from ussd_server.services.payouts.approval.digests import PayoutDigests, digest_of_items, validated_rows
+from ussd_server.services.payouts.approval.withdrawals import require_still_allowed
 from ussd_server.services.payouts.attempts import used_references
-from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, validated_rows
-from ussd_server.services.payouts.drafts import require_ahead
+from ussd_server.services.payouts.drafts.drafts import require_ahead
 from ussd_server.services.payouts.holds import write_fees
 from ussd_server.services.payouts.messages import CreatedPayout, RetryPayout
 from ussd_server.services.payouts.records import attempts_of, begin_draft, payout_view, retry_at, write_payout_event
-from ussd_server.services.payouts.withdrawals import require_still_allowed
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import MAKE, people_behind
 from ussd_server.services.transactions.messages import TransactionStatus, TransactionType

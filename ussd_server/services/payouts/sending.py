@@ -3,7 +3,7 @@
 A row becomes a transaction when it is about to be sent (`attempts.py`), which is settled like any other
 (`processing/processor.py`), so a row is sent once, also when a worker is killed. The rows of a disabled client wait.
 Before the approval, the worker looks up the names that are registered for the phone numbers. What was approved for a
-later date is reserved when it is due (`approval.py`).
+later date is reserved when it is due (`approval/approval.py`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ussd_server.models.clients import is_client_active
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.providers.messages import ANY_NAME, Registration
 from ussd_server.services.leases import end_lease, is_due
-from ussd_server.services.payouts.approval import PayoutApproval
+from ussd_server.services.payouts.approval.approval import PayoutApproval
+from ussd_server.services.payouts.approval.withdrawals import PayoutWithdrawals
 from ussd_server.services.payouts.attempts import is_under_way, make_attempts, room_at
+from ussd_server.services.payouts.drafts.name_match import compare_names
 from ussd_server.services.payouts.holds import waiting_providers
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
-from ussd_server.services.payouts.name_match import compare_names
 from ussd_server.services.payouts.records import complete
-from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import TransactionCreator

@@ -16,7 +16,7 @@ import orjson
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.operations.book_check.history import as_text
-from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, validated_rows
+from ussd_server.services.payouts.approval.digests import PayoutDigests, digest_of_items, validated_rows
 from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.values import shillings
 

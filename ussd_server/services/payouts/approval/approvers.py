@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.payouts import Approval, Payout
 from ussd_server.services.operator_names import folded_name
-from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.payouts.approval.digests import PayoutDigests
 from ussd_server.services.payouts.messages import NOTE, ApprovalView, ApprovePayout
 from ussd_server.services.same_person import people_behind
 from ussd_server.status import Code, ServiceError

@@ -25,8 +25,7 @@ from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.gates.sending import SendingGate, limiting_key
 from ussd_server.services.leases import end_lease
 from ussd_server.services.mail.outbox import MailOutbox
-from ussd_server.services.payouts.approval_rules import approvals_needed
-from ussd_server.services.payouts.approvers import (
+from ussd_server.services.payouts.approval.approvers import (
     caller_id,
     caller_people,
     checked_note,
@@ -35,11 +34,12 @@ from ussd_server.services.payouts.approvers import (
     require_another_person,
     standing,
 )
+from ussd_server.services.payouts.approval.digests import PayoutDigests, ValidatedRow, digest_of_items, validated_rows
+from ussd_server.services.payouts.approval.rules import approvals_needed
+from ussd_server.services.payouts.approval.withdrawals import require_still_allowed, withdraw_approvals
 from ussd_server.services.payouts.attempts import paid_lines, used_references
-from ussd_server.services.payouts.digests import PayoutDigests, ValidatedRow, digest_of_items, validated_rows
-from ussd_server.services.payouts.drafts import MOST_LINES_NAMED
 from ussd_server.services.payouts.holds import reserve, write_fees
-from ussd_server.services.payouts.messages import ApprovePayout, PayoutStatus
+from ussd_server.services.payouts.messages import MOST_LINES_NAMED, ApprovePayout, PayoutStatus
 from ussd_server.services.payouts.records import (
     ask_for_approval,
     complete,
@@ -47,7 +47,6 @@ from ussd_server.services.payouts.records import (
     people_of_makers,
     write_payout_event,
 )
-from ussd_server.services.payouts.withdrawals import require_still_allowed, withdraw_approvals
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import people_behind
 from ussd_server.services.transactions.create import daily_limit_reached

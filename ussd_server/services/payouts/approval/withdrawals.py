@@ -21,7 +21,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import lowered_limit
 from ussd_server.services.leases import end_lease
 from ussd_server.services.mail.outbox import MailOutbox
-from ussd_server.services.payouts.approvers import end_approvals, standing
+from ussd_server.services.payouts.approval.approvers import end_approvals, standing
 from ussd_server.services.payouts.attempts import has_begun, is_under_way
 from ussd_server.services.payouts.holds import release
 from ussd_server.services.payouts.messages import PayoutStatus

@@ -13,7 +13,7 @@ from ussd_server.logs import Logger
 from ussd_server.models.clients import Client, User
 from ussd_server.models.payouts import ApprovalRules, Payout
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.payouts.approval.digests import PayoutDigests
 from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, ApprovalRulesView, in_words
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import people_behind, present_role

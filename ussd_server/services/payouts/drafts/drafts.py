@@ -22,19 +22,26 @@ from ussd_server.providers.messages import Direction
 from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.payouts.approvers import caller_id, caller_people, end_approvals, standing
-from ussd_server.services.payouts.attempts import used_references
-from ussd_server.services.payouts.digests import (
+from ussd_server.services.payouts.approval.approvers import caller_id, caller_people, end_approvals, standing
+from ussd_server.services.payouts.approval.digests import (
     PayoutDigests,
     ValidatedRow,
     digest_of_items,
     digest_of_request,
     validated_rows,
 )
-from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
+from ussd_server.services.payouts.approval.withdrawals import require_still_allowed
+from ussd_server.services.payouts.attempts import used_references
+from ussd_server.services.payouts.drafts.rows import PayoutRow, corrected_row, read_file, row_of
+from ussd_server.services.payouts.messages import (
+    MOST_ITEMS,
+    MOST_LINES_NAMED,
+    CreatedPayout,
+    CreatePayout,
+    PayoutStatus,
+    ReplacePayout,
+)
 from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_view, write_payout_event
-from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_file, row_of
-from ussd_server.services.payouts.withdrawals import require_still_allowed
 from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import MAKE, people_behind
@@ -43,9 +50,6 @@ from ussd_server.services.transactions.transactions import refuse_operators_refe
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import with_pauses
 from ussd_server.values import iso_milliseconds, new_id
-
-MOST_LINES_NAMED = 5
-"""How many lines a sentence names."""
 
 # How the problems of rows begin that depend on other rows and payments.
 _REFERENCE_PROBLEMS = ("reference: Used in rows ", "reference: Was used before.")
