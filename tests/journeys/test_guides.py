@@ -158,7 +158,7 @@ def terminal(service: Service, tmp_path: Path) -> Terminal:
         return ran
 
     def at_the_shell(typed: str, is_server: bool) -> subprocess.CompletedProcess[str]:
-        limit = f"timeout --signal=INT {_SERVER_SECONDS} " if is_server else ""
+        limit = f"timeout {_SERVER_SECONDS} " if is_server else ""
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", limit + typed],
             cwd=tmp_path,

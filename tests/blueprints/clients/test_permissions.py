@@ -24,7 +24,8 @@ REFUSED = (401, 403)
 
 def filled(path: str) -> str:
     """A path with an id that no object has in the place of each variable."""
-    return re.sub(r"\{[^}]+\}", "0190d7a5-0000-7000-8000-000000000000", path.replace("{action}", "required"))
+    with_action = path.replace("{action}", "enable" if path.startswith("/console/people") else "required")
+    return re.sub(r"\{[^}]+\}", "0190d7a5-0000-7000-8000-000000000000", with_action)
 
 
 def served(web: FlaskClient, app: Flask, headers: Headers, is_for_keys: bool) -> set[tuple[str, str]]:
