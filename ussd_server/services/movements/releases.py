@@ -25,7 +25,7 @@ from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind
 from ussd_server.services.gates.own_movements import make_own
 from ussd_server.services.gates.receipts import lock_movements
-from ussd_server.services.gates.uses import part, use
+from ussd_server.services.gates.uses import merge, part, use
 from ussd_server.services.incoming import booking
 from ussd_server.services.movements.messages import EndMovement, MovementView, UndonePayment
 from ussd_server.services.movements.movements import (
@@ -116,8 +116,13 @@ class ReleaseService:
             use(movement, UseKind.RELEASE, now, row.id, decided_by, reason)
             sign_last_use(self._vault, movement.id)
             _take_back(row, now, f"It never moved: {reason}")
-            # Whatever tells of its receipts from now on finds the movement.
+            # Whatever tells of its receipts from now on finds the movement, or what moved instead.
             hold(movement, RELEASED.format(reason), now)
+            instead = [each.movement_id for each in differences if each.movement_id is not None]
+            if instead and not movement.told:
+                (first,) = lock_movements([find_movement(instead[0])])
+                merge(movement, first, now, decided_by)
+                sign_last_use(self._vault, movement.id)
             for each in differences:
                 if each.ended_at is None and each.movement_id is None:
                     self._differences.end(EndDifference(each.id, reason, request.by), context)

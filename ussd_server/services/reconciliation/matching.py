@@ -227,6 +227,8 @@ class Matcher:
             ] or named
             return self._compare_reversal(line, named, direction)
         candidates = [ours for ours in named if ours.type != TransactionType.REFUND] or named
+        # What operators booked instead of a payment has its receipt, too.
+        candidates.sort(key=lambda ours: not _is_correction_of(line, ours))
         ours = next((each for each in candidates if _key(each.id) not in self._matched), None)
         second = candidates[0] if candidates else None
         if ours is None and (second is None or line.status is LineStatus.SUCCEEDED):
@@ -263,7 +265,9 @@ class Matcher:
             return Match(result, line.status, our_cents)
         self._matched.add(_key(ours.id))
         self.ours_cents += our_cents
-        is_new = line.provider_id and comparable_receipt(line.provider_id) not in ours.receipts
+        # A correction has the receipts of its movement.
+        is_its_own = ours.type != TransactionType.CORRECTION
+        is_new = is_its_own and line.provider_id and comparable_receipt(line.provider_id) not in ours.receipts
         if result.verdict is Verdict.MATCHED and is_new:
             self.receipts[ours.id] = line.provider_id
         # Payers pay before we learn of it, so that the dates of their payments prove nothing.
@@ -279,6 +283,12 @@ class Matcher:
         return cents
 
 
+def _is_correction_of(line: ProviderLine, ours: OurPayment) -> bool:
+    """Whether a correction is what a line moved."""
+    is_that_way = _written_direction(line) in (0, ours.direction)
+    return ours.type == TransactionType.CORRECTION and is_that_way and ours.amount_cents == line.amount_cents
+
+
 def _may_be_refund(refund: OurPayment, original: OurPayment, line: ProviderLine) -> bool:
     """Whether a line that names a collection may be this refund of it.
 
@@ -291,7 +301,7 @@ def _may_be_refund(refund: OurPayment, original: OurPayment, line: ProviderLine)
 
 def _payments_within(account: str, period: Period) -> Iterator[OurPayment]:
     """Transactions that succeeded here and that the statement of a period must have, in pages."""
-    has_moved = (Transaction.provider_account == account) & Transaction.status.in_(SUCCESSFUL)
+    has_moved = (Transaction.provider_account == account) & Transaction.status.in_(SUCCESSFUL) & ~counts_elsewhere()
     requested = Transaction.select(*_COLUMNS).where(
         has_moved,
         Transaction.type.in_(AT_PROVIDERS),
@@ -308,7 +318,6 @@ def _payments_within(account: str, period: Period) -> Iterator[OurPayment]:
         .join(Movement, on=(Movement.transaction_id == Transaction.id))
         .where(has_moved, Movement.account == account)
         .where((Transaction.origin == Origin.PAYER) | (Transaction.type == TransactionType.CORRECTION))
-        .where(~counts_elsewhere())
         .where(Movement.at >= period.first, Movement.at <= period.last, Movement.receipt.is_null(False))
     )
     yield from _in_pages(came, period)

@@ -1,0 +1,104 @@
+"""What a newer statement tells of money about which operators have decided: nothing new, and nothing twice.
+
+Each test ends with the invariant check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.gates.test_corrections import CASE, MOVED, correct
+from tests.gates.test_releases import sold
+from tests.gates.two_records import PAYER, RECEIPT, held, main_of
+from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
+from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
+from tests.support.books import check_everything
+from tests.support.money import operator, work
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.movements.messages import SameMovement, UndonePayment
+from ussd_server.services.transactions.messages import CreateRefund
+
+pytestmark = pytest.mark.both_databases
+
+
+@pytest.fixture(autouse=True)
+def books(services: Services) -> Iterator[None]:
+    yield
+    assert check_everything() == []
+
+
+def other_line() -> list[str]:
+    """A line of another payment, which makes a file another one."""
+    return mtn_row(Transaction.get(Transaction.reference == "sold"))
+
+
+def unmoved(world: World, transaction_id: str) -> None:
+    world.services.releases.end_unmoved(UndonePayment(transaction_id, CASE, BY, SECOND), operator())
+
+
+def test_what_replaced_a_success_of_another_amount_is_not_held_again(world: World, ours: Enquired) -> None:
+    sold(world)
+    before = main_of(world.client.id)
+    ours.report()
+    line = mtn_row(ours.row, Amount="3,000.00")
+    reconcile(world.services, [other_line(), line])
+    (moved,) = held(world)
+    unmoved(world, ours.transaction_id)
+    correct(world, moved)
+    reconcile(world.services, [line, other_line()])
+    assert (held(world), open_reviews(world.services)) == ((), ())
+    shown = world.services.movements.show(moved.movement_id, operator())
+    assert (shown.receipts, main_of(world.client.id) - before) == ((RECEIPT,), MOVED)
+
+
+def test_a_correction_is_matched_before_the_failed_payment_that_it_corrects(world: World, ours: Enquired) -> None:
+    sold(world)
+    ours.succeeds(RECEIPT, MOVED)
+    ours.ask_now()
+    line = mtn_row(ours.row, Id=RECEIPT, Amount="3,000.00")
+    reconcile(world.services, [other_line(), line])
+    correct(world, held(world)[0])
+    found = reconcile(world.services, [line, other_line()])
+    assert [each.verdict for each in found.differences()] == []
+    assert (held(world), open_reviews(world.services)) == ((), ())
+
+
+def test_a_correction_that_got_its_receipt_later_is_found_by_it(world: World) -> None:
+    sale = sold(world)
+    world.till.pay("no code", SHILLINGS, "N1")
+    line = mtn_row(sale.row, Id="N1", **{"External id": "", "Amount": "3,000.00"})
+    reconcile(world.services, [other_line(), line])
+    moved, told = held(world)
+    correct(world, moved)
+    world.services.movement_uses.take_as_same(SameMovement(told.movement_id, BY, SECOND, moved.movement_id), operator())
+    found = reconcile(world.services, [line, other_line()])
+    assert ([each.verdict for each in found.differences()], held(world)) == ([], ())
+
+
+def test_a_refund_that_came_back_is_money_to_us(world: World) -> None:
+    sale = sold(world)
+    context = operator_context(world.client.id)
+    world.services.refunds.create(CreateRefund(sale.transaction_id, "back"), context)
+    work(world.services, world.clock, 2)
+    refund = Transaction.get(Transaction.reference == "back")
+    back = mtn_row(refund, Id="REV1", Type="Reversal")
+    reconcile(world.services, [mtn_row(sale.row), mtn_row(refund), back])
+    (came_back,) = held(world)
+    assert (came_back.direction, came_back.amount_cents) == ("in", refund.amount_cents)
+
+
+def test_what_a_provider_takes_back_is_not_a_refund_that_has_a_line_of_its_own(world: World) -> None:
+    sale = sold(world)
+    context = operator_context(world.client.id)
+    made = world.services.refunds.create(CreateRefund(sale.transaction_id, "back", 100_000), context)
+    refund = Enquired(world, "back", PAYER, "B1")
+    refund.transaction_id = made.transaction.transaction_id
+    refund.succeeds(None, 100_000)
+    refund.ask_now()
+    taken = mtn_row(sale.row, Id="REV1", Type="Reversal")
+    reconcile(world.services, [mtn_row(sale.row), taken, mtn_row(refund.row, Id="B1")])
+    assert [(each.receipts, each.amount_cents) for each in held(world)] == [(("REV1",), CENTS)]
