@@ -21,7 +21,9 @@ _REPOSITORY = Path(__file__).parents[2]
 _ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0"}
 
 
-def results(seeds: range, days: float, bug: str | None, jobs: int, shrinks: bool = True) -> Iterator[dict[str, Any]]:
+def results(
+    seeds: range, days: float, bug: str | None, jobs: int, shrinks: bool = True, world: str = "calls"
+) -> Iterator[dict[str, Any]]:
     """Run seeds in processes of their own and yield the result of each as it comes; stop after a violation."""
     found: Queue[dict[str, Any] | None] = Queue()
     parts = [seeds[start : start + _SEEDS_OF_A_PROCESS] for start in range(0, len(seeds), _SEEDS_OF_A_PROCESS)]
@@ -32,7 +34,7 @@ def results(seeds: range, days: float, bug: str | None, jobs: int, shrinks: bool
     def run(part: range) -> None:
         if failed:
             return
-        share = json.dumps([part.start, part.step, len(part), days, bug, shrinks])
+        share = json.dumps([part.start, part.step, len(part), days, bug, shrinks, world])
         command = [sys.executable, "-m", "tests.simulation.share", share]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_REPOSITORY, env=_ENVIRONMENT) as process:
             assert process.stdout is not None
@@ -67,6 +69,7 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
     parser.add_argument("--bug", help="plant a bug (tests/simulation/bugs.py)")
+    parser.add_argument("--world", choices=("calls", "money"), default="calls", help="what the days are about")
     parser.add_argument("--no-shrinking", action="store_true", help="do not shorten the plan of a violation")
     parser.add_argument("--report", type=Path, help="write the results that were kept into docs, and end")
     parser.add_argument("--keep", type=argparse.FileType("a"), help="append each result to a file")
@@ -85,9 +88,13 @@ def main() -> int:
     seconds = 0.0
     with Progress(disable=not sys.stderr.isatty()) as progress:
         shown = progress.add_task("simulated days", total=len(seeds))
-        for result in results(seeds, given.days, given.bug, given.jobs, not given.no_shrinking):
+        for result in results(seeds, given.days, given.bug, given.jobs, not given.no_shrinking, given.world):
             if given.keep:
-                print(json.dumps(result | {"bug": given.bug, "days": given.days}), file=given.keep, flush=True)
+                print(
+                    json.dumps(result | {"bug": given.bug, "days": given.days, "world": given.world}),
+                    file=given.keep,
+                    flush=True,
+                )
             if result["violations"]:
                 progress.stop()
                 _show(result)

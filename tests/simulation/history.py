@@ -90,10 +90,15 @@ def name_of(call: Line) -> tuple[str, str]:
 
 
 def is_given_back(row: Line) -> bool:
-    """Whether a payer's payment was reversed because another transaction has the same money."""
-    return row.get("origin") == "payer" and row["status"] == "reversed" and row.get("same_money_as") is not None
+    """Whether the money of a transaction counts nowhere any more."""
+    return row.get("released_at") is not None
 
 
 def receipt_of(row: Line) -> str:
     """The receipt of a row without what programs write otherwise."""
-    return str(row.get("provider_transaction_id") or "").translate(_WRITTEN_OTHERWISE)
+    return receipt_in(row.get("provider_transaction_id"))
+
+
+def receipt_in(written: str | None) -> str:
+    """A receipt without what programs write otherwise."""
+    return (written or "").translate(_WRITTEN_OTHERWISE)

@@ -264,6 +264,7 @@ GIVEN_BACK = {
     "provider_transaction_id": "1",
     "origin": "payer",
     "status": "reversed",
+    "released_at": "2026-03-02",
     "metadata": '{"payment_code":""}',
 }
 HOLDS: list[tuple[str, Callable[[Lines], object]]] = [

@@ -9,9 +9,13 @@ import pytest
 
 from tests.simulation.__main__ import results
 from tests.simulation.worlds.bugs import BUGS, planted
+from tests.simulation.worlds.money_bugs import MONEY_BUGS
 
 _DAYS = 0.15
 _DAYS_OF_GATES = 0.6
+# A world of money closes days, so that it needs a whole one.
+_DAYS_OF_MONEY = 1.0
+_SEEDS_OF_MONEY = range(1, 13)
 _SEEDS = 50
 _SAME = 7
 
@@ -61,6 +65,19 @@ def test_every_bug_can_be_planted() -> None:
 def test_a_planted_bug_at_the_gates_is_found_within_twenty_seeds(bug: str, rule: str, first: int) -> None:
     *_, last = results(range(first, first + 20), _DAYS_OF_GATES, bug, jobs=1, shrinks=False)
     assert rule in {each for each, _ in last["violations"]}
+
+
+@pytest.mark.nightly
+def test_books_are_what_moved_however_it_is_told() -> None:
+    worlds = list(results(_SEEDS_OF_MONEY, _DAYS_OF_MONEY, bug=None, jobs=2, world="money"))
+    assert ([each["seed"] for each in worlds if each["violations"]], len(worlds)) == ([], len(_SEEDS_OF_MONEY))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("bug", MONEY_BUGS)
+def test_a_planted_bug_of_movements_is_found_within_twelve_seeds(bug: str) -> None:
+    *_, last = results(_SEEDS_OF_MONEY, _DAYS_OF_MONEY, bug, jobs=1, shrinks=False, world="money")
+    assert last["violations"]
 
 
 @pytest.mark.nightly

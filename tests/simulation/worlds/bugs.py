@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from peewee import OperationalError
 
+from tests.simulation.worlds.money_bugs import MONEY_BUGS
 from ussd_server.database import sqlite
 from ussd_server.models.statements import StatementCoverage
 from ussd_server.providers.failures import FailureCode
@@ -237,7 +238,7 @@ BUGS: dict[str, tuple[str, Plant]] = {
     "late-and-counted": ("a late success counts beside the next attempt", _late_successes_count),
     "forgotten-attempts": ("a row is sent whatever became of its earlier attempts", _earlier_attempts_are_forgotten),
     "one-line-day": ("one line of a statement covers its day", _a_line_covers_its_day),
-}
+} | MONEY_BUGS
 
 
 @contextmanager

@@ -29,7 +29,6 @@ from ussd_server.services.webhooks.messages import CreateWebhook
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 
-_DEPOSIT_CENTS = 60_000_000
 _MOST_REPEATS = 8
 _REPEAT_SECONDS = 2.0
 _NAMED = ("name", "phone", "cents", "of", "sender")
@@ -50,9 +49,10 @@ class Callers:
         fleet: Fleet,
         note: Callable[..., None],
         outside: Process,
+        deposit_cents: int,
     ) -> None:
         self._scheduler, self._database, self._fleet, self._note = scheduler, database, fleet, note
-        self.outside = outside
+        self.outside, self.deposit_cents = outside, deposit_cents
         self.contexts: list[RequestContext] = []
         self.approvers: list[RequestContext] = []
         self._numbers = count(1)
@@ -76,21 +76,21 @@ class Callers:
         self.contexts, self.approvers, self._channel = _PREPARED[name]
         for place, context in enumerate(self.contexts):
             hears = Webhook.select().where(Webhook.client_id == context.client_id).exists()
-            self._note("client", client=context.client_id, place=place, cents=_DEPOSIT_CENTS, has_receiver=hears)
+            self._note("client", client=context.client_id, place=place, cents=self.deposit_cents, has_receiver=hears)
 
     def _create_clients(self, services: Services) -> None:
         for _ in range(2):
             create_client(services, self)
         self._channel = Shop(services, client_id=self.contexts[0].client_id).channel.gateway_path.rpartition("/")[2]
 
-    def call_back(self, reference: str) -> None:
+    def call_back(self, provider: str, reference: str) -> None:
         """The provider calls back; the web process may do with it what it does with any call."""
         process, services = self._fleet.free_web()
-        secret = services.runtime.tokens.callback_path("mtn").rpartition("/")[2]
+        secret = services.runtime.tokens.callback_path(provider).rpartition("/")[2]
 
         def serve() -> None:
             try:
-                services.callbacks.receive(Callback("mtn", secret, json.dumps({"reference": reference}).encode()))
+                services.callbacks.receive(Callback(provider, secret, json.dumps({"reference": reference}).encode()))
             except DATABASE_ERRORS:
                 return
 
@@ -183,7 +183,8 @@ class Callers:
             created = services.refunds.create(refund, context)
         else:
             kind = TransactionType(incident.kind)
-            request = CreateTransaction(kind, given["phone"], given["cents"], given["name"], provider="mtn")
+            provider = given.get("provider", "mtn")
+            request = CreateTransaction(kind, given["phone"], given["cents"], given["name"], provider=provider)
             created = services.transactions.create(request, context)
         view = created.transaction
         return {
@@ -205,5 +206,5 @@ def create_client(services: Services, callers: Callers) -> None:
     callers.approvers.append(replace(call_with_key(services, client, "payouts:*"), request_id=f"r{place}"))
     for kind, fixed, share in _FEES:
         set_fee(FeeTerms(client_id, TransactionType(kind), fixed, share), operator_context(), now)
-    services.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, f"float {place}"), operator_context())
+    services.deposits.create(CreateDeposit(client_id, callers.deposit_cents, f"float {place}"), operator_context())
     services.webhooks.create(CreateWebhook(f"http://127.0.0.1:9000/client-{place}"), context)

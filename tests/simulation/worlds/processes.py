@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -180,10 +180,10 @@ class Fleet:
     """Starts and restarts processes with services of their own, each with a clock of its own."""
 
     def __init__(
-        self, scheduler: Scheduler, settings: Settings, provider: SimulatedProvider, receiver: Receiver
+        self, scheduler: Scheduler, settings: Settings, connections: Sequence[SimulatedProvider], receiver: Receiver
     ) -> None:
         self._scheduler, self._settings = scheduler, settings
-        self._provider, self._receiver = provider, receiver
+        self._connections, self._receiver = connections, receiver
         self._started = 0
         self.workers: list[Process] = []
         self.web: list[tuple[Process, Services]] = []
@@ -195,7 +195,7 @@ class Fleet:
         """The services of one process."""
         chosen = replace(self._settings, **settings)
         runtime = build_runtime(chosen, Clock())
-        providers = Providers([self._provider])
+        providers = Providers(self._connections)
         leases, heartbeat = runtime.leases, runtime.heartbeat
         leases.worker_id = name
         heartbeat._providers = providers

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
-from typing import Any
 
 from simulators.layouts import IN, MTN_LAYOUTS, OUT, REVERSAL, MovedLine, with_balances
 from simulators.statements import StatementForm, write_statement
@@ -200,7 +199,7 @@ class SimulatedProvider:
         key = kind, payment.provider_reference
         self._calls[key] += 1
         rng = Random(f"{self._seed}/{kind}/{payment.phone_number}/{payment.amount_cents}/{self._calls[key]}")
-        mood = "prompt" if self._is_prompt(rng) else _drawn(rng, moods, "prompt")
+        mood = "prompt" if self._is_prompt(rng) else drawn(rng, moods, "prompt")
         step = self._scheduler.current.step if self._scheduler.current else ""
         self._scheduler.faults_at[f"provider: {mood}", f"{step}, {kind}"] += 1
         self._note("called", kind=kind, mood=mood, reference=payment.provider_reference, phone=payment.phone_number)
@@ -224,8 +223,19 @@ class SimulatedProvider:
             now,
         )
         self.book[entry.reference] = entry
-        at = now + rng.choice((0.0, 2.0, 30.0, 200.0)) * rng.random()
-        fate = "success" if self._is_prompt(rng) else _drawn(rng, _FATES, "success")
+        fate = self._draw_fate(entry, rng)
+        self._note("taken", reference=entry.reference, phone=entry.phone, cents=entry.cents, fate=fate)
+        self.when_taken(entry)
+        for since, _ in entry.steps:
+            for _ in range(rng.choice((0, 1, 1, 2))):
+                after = since - now + rng.choice((0.1, 1.0, 60.0)) * rng.random()
+                self._scheduler.spawn(self.network, "callback", lambda: self.call_back(entry.reference), after)
+        return entry
+
+    def _draw_fate(self, entry: Entry, rng: Random) -> str:
+        """Set the steps of a new payment; return what will become of it."""
+        at = TIME.now + rng.choice((0.0, 2.0, 30.0, 200.0)) * rng.random()
+        fate = "success" if self._is_prompt(rng) else drawn(rng, _FATES, "success")
         late = at + rng.choice((20.0, 400.0, 3000.0)) * (0.2 + rng.random())
         entry.steps = {
             "success": [(at, "succeeded")],
@@ -234,13 +244,7 @@ class SimulatedProvider:
             "taken back": [(at, "succeeded"), (late, "failed")],
             "under way for long": [(at + 12_000 * rng.random(), rng.choice(("succeeded", "failed")))],
         }[fate]
-        self._note("taken", reference=entry.reference, phone=entry.phone, cents=entry.cents, fate=fate)
-        self.when_taken(entry)
-        for since, _ in entry.steps:
-            for _ in range(rng.choice((0, 1, 1, 2))):
-                after = since - now + rng.choice((0.1, 1.0, 60.0)) * rng.random()
-                self._scheduler.spawn(self.network, "callback", lambda: self.call_back(entry.reference), after)
-        return entry
+        return fate
 
     def _answer_to_repeat(self, entry: Entry, payment: PaymentOrder) -> ProviderAnswer:
         answer = self._answer(entry, payment)
@@ -260,9 +264,10 @@ class SimulatedProvider:
         return ProviderAnswer(Outcome.PENDING)
 
 
-def _drawn(rng: Random, shares: dict[str, int], otherwise: str) -> str:
-    drawn: Any = rng.randrange(100)
+def drawn(rng: Random, shares: dict[str, int], otherwise: str) -> str:
+    """One of some names, each with its parts of a hundred."""
+    number = rng.randrange(100)
     for name, share in shares.items():
-        if (drawn := drawn - share) < 0:
+        if (number := number - share) < 0:
             return name
     return otherwise

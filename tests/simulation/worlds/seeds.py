@@ -6,21 +6,29 @@ import gc
 import json
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.simulation.checker import judge
+from tests.simulation.checker import RULES, Rule, judge
+from tests.simulation.money_rules import MONEY_RULES
 from tests.simulation.worlds import virtual_time
 from tests.simulation.worlds.bugs import planted
-from tests.simulation.worlds.plan import plan_of
+from tests.simulation.worlds.money import Money
+from tests.simulation.worlds.money_plan import money_plan_of
+from tests.simulation.worlds.plan import Incident, plan_of
 from tests.simulation.worlds.shrinking import in_words, shrunk
-from tests.simulation.worlds.world import Outcome, run
+from tests.simulation.worlds.world import Outcome, World, run
 
+WORLDS: dict[str, tuple[type[World], Callable[[int, float], list[Incident]], tuple[Rule, ...]]] = {
+    "calls": (World, plan_of, RULES),
+    "money": (Money, money_plan_of, MONEY_RULES),
+}
 MEMORY = Path("/dev/shm")
 
 
-def run_seeds(first: int, step: int, count: int, days: float, bug: str | None, shrinks: bool) -> None:
+def run_seeds(first: int, step: int, count: int, days: float, bug: str | None, shrinks: bool, kind: str) -> None:
     """Run the seeds, and stop after the first with a violation."""
     # Objects of a world are few and die together; those of the program live on, and are not looked through each time.
     gc.disable()
@@ -32,9 +40,10 @@ def run_seeds(first: int, step: int, count: int, days: float, bug: str | None, s
             stack.enter_context(planted(bug))
         for seed in range(first, first + step * count, step):
             began_at = virtual_time.processor_seconds()
-            plan = plan_of(seed, days)
-            outcome = run(seed, plan, days, folder)
-            violations = judge(outcome.history)
+            world, plan_of_world, rules = WORLDS[kind]
+            plan = plan_of_world(seed, days)
+            outcome = run(seed, plan, days, folder, world=world)
+            violations = judge(outcome.history, rules)
             line: dict[str, Any] = {
                 "seed": seed,
                 "violations": violations,
@@ -44,7 +53,7 @@ def run_seeds(first: int, step: int, count: int, days: float, bug: str | None, s
                 "digest": outcome.digest(),
             }
             if violations and shrinks:
-                line["words"] = _shortest(seed, days, folder, violations[0][0], plan)
+                line["words"] = _shortest(seed, days, folder, violations[0][0], plan, kind)
             gc.collect()
             line["seconds"] = round(virtual_time.processor_seconds() - began_at, 3)
             print(json.dumps(line), flush=True)
@@ -52,10 +61,12 @@ def run_seeds(first: int, step: int, count: int, days: float, bug: str | None, s
                 return
 
 
-def _shortest(seed: int, days: float, folder: Path, rule: str, plan: list[Any]) -> list[str]:
-    def fails(tried: list[Any]) -> Outcome | None:
-        outcome = run(seed, tried, days, folder)
-        return outcome if rule in {each for each, _ in judge(outcome.history)} else None
+def _shortest(seed: int, days: float, folder: Path, rule: str, plan: list[Incident], kind: str) -> list[str]:
+    world, _, rules = WORLDS[kind]
+
+    def fails(tried: list[Incident]) -> Outcome | None:
+        outcome = run(seed, tried, days, folder, world=world)
+        return outcome if rule in {each for each, _ in judge(outcome.history, rules)} else None
 
     return in_words(shrunk(plan, fails))
 

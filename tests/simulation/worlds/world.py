@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -46,10 +46,10 @@ _TABLES = {
     "transfer": "SELECT transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id "
     "FROM ledger_transfers",
     "transaction": "SELECT id, client_id, type, status, reference, phone_number, amount_cents, fee_cents, refund_of, "
-    "provider_reference, provider_transaction_id, origin, metadata, due_at, review_opened_at, review_closed_at, "
-    "review_reason, contested_id, same_money_as FROM transactions",
+    "provider_reference, provider_transaction_id, provider, origin, metadata, due_at, review_opened_at, "
+    "review_closed_at, review_reason, contested_id, effect, released_at FROM transactions",
     "attempt": "SELECT payout_id, line, number, transaction_id FROM payout_attempts",
-    "closed_day": "SELECT day, ours_cents, theirs_cents FROM closed_days",
+    "closed_day": "SELECT provider, day, ours_cents, theirs_cents FROM closed_days",
     "movement": "SELECT receipt, amount_cents, use_kind, transaction_id FROM movements WHERE same_as IS NULL",
     "event": "SELECT id, client_id, type, object_id, sequence FROM events",
 }
@@ -59,6 +59,8 @@ class World:
     """One run of a plan."""
 
     statement_until = float("inf")
+    tables = _TABLES
+    deposit_cents = 60_000_000
 
     def __init__(self, seed: int, folder: Path, threads: int = 2) -> None:
         self.history: list[dict[str, Any]] = []
@@ -67,13 +69,14 @@ class World:
         self.scheduler = Scheduler(name, self._horizon)
         self.database = SqliteWorld(self.scheduler, folder)
         _begin_randomness(0, 1)
-        self.provider = SimulatedProvider(self.scheduler, name, self.note)
+        self.providers = self._make_providers(name)
+        self.provider = self.providers[0]
         self.receiver = Receiver(self.scheduler, self.note, name)
         self.fleet = Fleet(
-            self.scheduler, settings_of(folder, self.database.url, threads), self.provider, self.receiver
+            self.scheduler, settings_of(folder, self.database.url, threads), self.providers, self.receiver
         )
         self._outside = Process("outside")
-        self.callers = Callers(self.scheduler, self.database, self.fleet, self.note, self._outside)
+        self.callers = Callers(self.scheduler, self.database, self.fleet, self.note, self._outside, self.deposit_cents)
         self.payouts = Payouts(self.scheduler, self.callers)
         self.payers = Payers(self.scheduler, self.provider, self.callers, self.note, name)
         self.same_money = SameMoney(self.scheduler, self.provider, self.callers, self.note)
@@ -83,6 +86,9 @@ class World:
         self._log = Mistakes(self.note)
         self._is_losing = False
         self._clocks_differ_until = 0.0
+
+    def _make_providers(self, seed: str) -> Sequence[SimulatedProvider]:
+        return [SimulatedProvider(self.scheduler, seed, self.note)]
 
     def note(self, what: str, **given: Any) -> None:
         """Add a line to the history."""
@@ -101,7 +107,8 @@ class World:
             self.payers.note_codes()
             _begin_randomness(self.seed, 10**6)
             self.scheduler.faults = self._strike
-            self.provider.call_back = self.callers.call_back
+            for provider in self.providers:
+                provider.call_back = partial(self.callers.call_back, provider.name)
             for place in range(2):
                 self.fleet.start_worker(place, after=1.0)
             self.scheduler.spawn(self._outside, "plan", lambda: self._follow(plan))
@@ -193,7 +200,9 @@ class World:
     def _calm_down(self) -> None:
         """No more faults: what is broken is started again, and the provider and the receivers answer."""
         self.note("calm")
-        self.provider.is_honest = self.receiver.is_honest = True
+        self.receiver.is_honest = True
+        for provider in self.providers:
+            provider.is_honest = True
         self.scheduler.faults = lambda kind, task, moment: None
         for process in self._processes():
             process.armed = None
@@ -223,6 +232,15 @@ class World:
 
     def _end(self, services: Services) -> None:
         self.note("end")
+        self._note_book()
+        for table, query in self.tables.items():
+            names = [name.strip() for name in query.split("FROM")[0].removeprefix("SELECT").split(",")]
+            for row in self.database.rows(query):
+                self.note(table, **dict(zip(names, row, strict=True)))
+        self._reconcile(services)
+        self._check(services)
+
+    def _note_book(self) -> None:
         for entry in self.provider.book.values():
             self.note(
                 "book",
@@ -237,12 +255,6 @@ class World:
                 is_kept=entry.status(TIME.now) == "succeeded",
                 **({} if entry.typed is None else {"receipt": str(entry.number), "typed": entry.typed}),
             )
-        for table, query in _TABLES.items():
-            names = [name.strip() for name in query.split("FROM")[0].removeprefix("SELECT").split(",")]
-            for row in self.database.rows(query):
-                self.note(table, **dict(zip(names, row, strict=True)))
-        self._reconcile(services)
-        self._check(services)
 
     def _check(self, services: Services) -> None:
         now = services.clock.now()
@@ -297,7 +309,7 @@ class World:
         return services.provider_statements.reconcile(statement, operator_context())
 
     def _close(self) -> None:
-        for process in [*self._processes(), self.provider.network]:
+        for process in [*self._processes(), *(provider.network for provider in self.providers)]:
             self.scheduler.kill(process)
         self.scheduler.kill(self._outside)
         self.scheduler.run(TIME.now + 1)
@@ -327,10 +339,15 @@ def _begin_randomness(seed: int, first_id: int) -> None:
 
 
 def run(
-    seed: int, plan: list[Incident], days: float, folder: Path, prepare: Callable[[World], object] | None = None
+    seed: int,
+    plan: list[Incident],
+    days: float,
+    folder: Path,
+    prepare: Callable[[World], object] | None = None,
+    world: type[World] = World,
 ) -> Outcome:
     """Run a plan in a fresh world."""
-    world = World(seed, folder)
+    made = world(seed, folder)
     if prepare is not None:
-        prepare(world)
-    return world.run(plan, days)
+        prepare(made)
+    return made.run(plan, days)

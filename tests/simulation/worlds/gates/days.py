@@ -44,8 +44,8 @@ def parts_of(form: str, lines: int, rng: Random) -> list[slice]:
 class Days:
     """Closes the days of a world, and notes what the operators were shown."""
 
-    def __init__(self, note: Callable[..., None], days: float) -> None:
-        self._note = note
+    def __init__(self, note: Callable[..., None], days: float, account: str = "mtn") -> None:
+        self._note, self._account = note, account
         first = date.fromisoformat(kampala_day(STARTED_AT))
         self._days = [first + timedelta(days=number) for number in range(int(days) + 2)]
 
@@ -57,12 +57,13 @@ class Days:
                 continue
             try:
                 closed = services.days.close(
-                    CloseDay(day, "mtn", *_OPERATORS[:1], second=_OPERATORS[1]), operator_context()
+                    CloseDay(day, self._account, *_OPERATORS[:1], second=_OPERATORS[1]), operator_context()
                 )
             except ServiceError:
                 continue
             self._note(
                 "closed",
+                account=self._account,
                 day=day.isoformat(),
                 begins=begins,
                 ends=ends,
