@@ -10,6 +10,7 @@ from ussd_server.database.tables import CompiledQuery, find_row, lock_row, param
 from ussd_server.database.unit_of_work import advisory_lock, for_update
 from ussd_server.models.movements import IN, OUT, Movement, MovementReceipt
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.gates.messages import Told
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.values import comparable_receipt
 
@@ -102,6 +103,20 @@ def lock_receipts(account: str, direction: str, written: Iterable[str]) -> dict[
     """Lock several receipts in one order; return their rows by their forms. Call before anything of them is locked."""
     forms = {comparable_receipt(each): each for each in written}
     return {form: lock_receipt(account, direction, forms[form]) for form in sorted(forms.keys() - {""})}
+
+
+def lock_told(account: str, told: Sequence[Told]) -> dict[tuple[str, str], MovementReceipt]:
+    """Lock the amounts and the receipts of what was told at one account; return the receipts by direction and form.
+
+    Call before anything else of the money is locked.
+    """
+    lock_amounts((account, each.direction, each.amount_cents) for each in told)
+    receipts: dict[tuple[str, str], MovementReceipt] = {}
+    for direction in (IN, OUT):
+        written = [each.receipt for each in told if each.direction == direction]
+        rows = lock_receipts(account, direction, written)
+        receipts |= {(direction, form): row for form, row in rows.items()}
+    return receipts
 
 
 def lock_receipt(account: str, direction: str, written: str) -> MovementReceipt:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from ussd_server.models.clients import Client
-from ussd_server.models.movements import IN, OUT, Movement, MovementReceipt
+from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.likeness import has_receipt_of
 from ussd_server.services.gates.messages import Told
 from ussd_server.services.gates.movements import new_movement
-from ussd_server.services.gates.receipts import give_receipt, lock_amounts, lock_receipts, receipts_of
+from ussd_server.services.gates.receipts import give_receipt, lock_told, receipts_of
 from ussd_server.services.gates.uses import note_told
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionStatus
 from ussd_server.values import comparable_receipt
@@ -24,11 +24,7 @@ def hold_unknown(account: str, told: Sequence[Told], held_because: str, now: dat
     The rest is for `find_or_make` and `hold`, which would make the same of all, one at a time. Call in a unit of work,
     before anything of the money is locked.
     """
-    lock_amounts((account, each.direction, each.amount_cents) for each in told)
-    receipts: dict[tuple[str, str], MovementReceipt] = {}
-    for direction in (IN, OUT):
-        written = [each.receipt for each in told if each.direction == direction]
-        receipts |= {(direction, form): row for form, row in lock_receipts(account, direction, written).items()}
+    receipts = lock_told(account, told)
     keys = [(each.direction, comparable_receipt(each.receipt)) for each in told]
     times, may_be_ours = Counter(keys), _payments_of(account, told)
     movements: list[Movement | None] = []

@@ -116,13 +116,14 @@ class ReleaseService:
             use(movement, UseKind.RELEASE, now, row.id, decided_by, reason)
             sign_last_use(self._vault, movement.id)
             _take_back(row, now, f"It never moved: {reason}")
-            # Whatever tells of its receipts from now on finds the movement, or what moved instead.
-            hold(movement, RELEASED.format(reason), now)
+            # Whatever tells of its receipts from now on finds what moved instead, or the movement.
             instead = [each.movement_id for each in differences if each.movement_id is not None]
             if instead and not movement.told:
                 (first,) = lock_movements([find_movement(instead[0])])
                 merge(movement, first, now, decided_by)
                 sign_last_use(self._vault, movement.id)
+            else:
+                hold(movement, RELEASED.format(reason), now)
             for each in differences:
                 if each.ended_at is None and each.movement_id is None:
                     self._differences.end(EndDifference(each.id, reason, request.by), context)

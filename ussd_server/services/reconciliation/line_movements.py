@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import product
 from typing import Any, NamedTuple
 
 from peewee import chunked
@@ -22,7 +21,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.held import BOTH_AMOUNTS, ONLY_IN_STATEMENT, hold
 from ussd_server.services.gates.messages import Told, WayIn
 from ussd_server.services.gates.movements import find_or_make
-from ussd_server.services.gates.receipts import lock_amounts, lock_receipts
+from ussd_server.services.gates.receipts import lock_told
 from ussd_server.services.gates.unknown import hold_unknown
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.messages import Verdict
@@ -88,9 +87,7 @@ def hold_unknown_lines(lines: Sequence[LineThatMoved], now: datetime) -> None:
 
 def hold_lines(lines: Sequence[LineThatMoved], now: datetime) -> None:
     """Find or make the movements of some lines. Call in a unit of work that has locked the imports and nothing else."""
-    lock_amounts((each.told.account, each.told.direction, each.told.amount_cents) for each in lines)
-    for account, direction in sorted(product({each.told.account for each in lines}, (IN, OUT))):
-        lock_receipts(account, direction, [each.told.receipt for each in lines if each.told.direction == direction])
+    lock_told(lines[0].told.account, [each.told for each in lines])
     for line in lines:
         if (movement := _movement_of(line, now)) is not None:
             _link(line, movement)
