@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.gates.two_records import PAYER, RECEIPT
 from tests.gates.ways_in import Enquired, World
+from tests.support.books import check_everything
 from tests.support.competitors import Compete, competing
 from tests.support.mail_server import MailServer, mailing
 from ussd_server.bootstrap import Services
@@ -23,6 +24,13 @@ def settings(settings: Settings, mail_server: MailServer) -> Settings:
 @pytest.fixture
 def world(services: Services, clock: MovableClock) -> World:
     return World(services, clock)
+
+
+@pytest.fixture
+def books(services: Services) -> Iterator[None]:
+    """After the test, the invariant check finds nothing."""
+    yield
+    assert check_everything() == []
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ Each test ends with the invariant check.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -16,7 +15,6 @@ from tests.conftest import MovableClock
 from tests.gates.two_records import PAYER, RECEIPT, held, main_of, seen
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
-from tests.support.books import check_everything
 from tests.support.money import balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
@@ -41,15 +39,9 @@ from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("books")]
 MOVED = 300_000
 CASE = "MTN's support, case 17"
-
-
-@pytest.fixture(autouse=True)
-def books(services: Services) -> Iterator[None]:
-    yield
-    assert check_everything() == []
 
 
 def correct(world: World, movement: MovementView, **more: Any) -> Transaction:

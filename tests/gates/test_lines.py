@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 
 import pytest
@@ -11,9 +10,7 @@ from tests.gates.two_records import PAYER, RECEIPT, held, main_of
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
 from tests.services.reconciliation.days import at_hour, close, cover
 from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
-from tests.support.books import check_everything
 from tests.support.money import operator
-from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.messages import Told
 from ussd_server.services.gates.movements import find_or_make
@@ -31,13 +28,7 @@ from ussd_server.services.reconciliation.messages import UndoImport
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
 
-pytestmark = pytest.mark.both_databases
-
-
-@pytest.fixture(autouse=True)
-def books(services: Services) -> Iterator[None]:
-    yield
-    assert check_everything() == []
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("books")]
 
 
 @pytest.fixture

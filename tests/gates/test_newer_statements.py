@@ -5,8 +5,6 @@ Each test ends with the invariant check.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.gates.test_corrections import CASE, MOVED, correct
@@ -14,21 +12,13 @@ from tests.gates.test_releases import sold
 from tests.gates.two_records import PAYER, RECEIPT, held, main_of
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
 from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
-from tests.support.books import check_everything
 from tests.support.money import operator, work
-from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.movements.messages import SameMovement, UndonePayment
 from ussd_server.services.transactions.messages import CreateRefund
 
-pytestmark = pytest.mark.both_databases
-
-
-@pytest.fixture(autouse=True)
-def books(services: Services) -> Iterator[None]:
-    yield
-    assert check_everything() == []
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("books")]
 
 
 def other_line() -> list[str]:

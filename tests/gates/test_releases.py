@@ -5,8 +5,6 @@ Each test ends with the invariant check.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.gates.test_corrections import CASE, MOVED, correct, taken_back
@@ -14,9 +12,7 @@ from tests.gates.two_records import PAYER, RECEIPT, held, main_of, seen
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World, succeed_between_two
 from tests.services.reconciliation.days import at_hour
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
-from tests.support.books import check_everything
 from tests.support.money import balances, deposit, operator, request, work
-from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
@@ -28,13 +24,7 @@ from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
 
-pytestmark = pytest.mark.both_databases
-
-
-@pytest.fixture(autouse=True)
-def books(services: Services) -> Iterator[None]:
-    yield
-    assert check_everything() == []
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("books")]
 
 
 def release(world: World, movement_id: str) -> None:

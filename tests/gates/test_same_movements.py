@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.gates.two_records import PAYER, held, main_of
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World, succeed_between_two
 from tests.services.reconciliation.days import at_hour, close, cover
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
-from tests.support.books import check_everything
 from tests.support.money import operator, request
-from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
@@ -27,13 +23,7 @@ from ussd_server.services.movements.messages import (
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
 
-pytestmark = pytest.mark.both_databases
-
-
-@pytest.fixture(autouse=True)
-def books(services: Services) -> Iterator[None]:
-    yield
-    assert check_everything() == []
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("books")]
 
 
 def say_same(world: World, transaction_id: str) -> None:

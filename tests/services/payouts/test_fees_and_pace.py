@@ -102,13 +102,18 @@ def send(desk: PayoutDesk, count: int) -> None:
         desk.services.processing.advance(claimed)
 
 
+def five_approved(desk: PayoutDesk, rows: int) -> list[PayoutView]:
+    payouts = [desk.draft_of(rows, f"P{place}", "+256770000004") for place in range(5)]
+    for each in payouts:
+        desk.approve(each)
+    return payouts
+
+
 def test_payouts_share_half_of_what_the_provider_takes_in_a_second(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_pace(desk, monkeypatch, 32.0)
-    payouts = [desk.draft_of(12, f"P{place}", "+256770000004") for place in range(5)]
-    for each in payouts:
-        desk.approve(each)
+    payouts = five_approved(desk, 12)
     for _ in range(2):
         desk.tick()
         assert [unsent(each) for each in payouts] == [3] * 5
@@ -140,9 +145,7 @@ def test_no_payout_waits_for_others_when_they_are_more_than_the_share(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_pace(desk, monkeypatch, 4.0)
-    payouts = [desk.draft_of(9, f"P{place}", "+256770000004") for place in range(5)]
-    for each in payouts:
-        desk.approve(each)
+    payouts = five_approved(desk, 9)
     for _ in range(12):
         desk.tick()
         send(desk, 1)
