@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,7 +11,8 @@ import pytest
 from tests.conftest import MovableClock
 from tests.faults.workers import services_of
 from tests.services.payouts.desk import PayoutDesk, code_of, row
-from tests.support.money import a_client, agree_fee, deposit, request, work
+from tests.services.processing.moves import NUMBERS, Move, second_connection
+from tests.support.money import a_client, agree_fee, deposit, operator, request, work
 from tests.support.stand_ins import airtel_settings, mtn_settings
 from ussd_server.models.payouts import PayoutAttempt
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
@@ -18,6 +20,7 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import ApprovePayout, PayoutView
+from ussd_server.services.providers.messages import ChooseConnection
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code
@@ -169,6 +172,29 @@ def test_each_provider_is_released_its_own_rows_at_its_own_pace(
             clock.advance(2)
         released = Transaction.select().where(Transaction.payout_id.is_null(False), Transaction.due_at != QUEUED_UNTIL)
         assert sorted(each.provider for each in released) == ["airtel"] * 4 + ["mtn"] * 4
+
+
+@pytest.mark.both_databases
+def test_two_connections_to_one_provider_do_not_slow_each_other(
+    settings: Settings, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        move = Move(stack, settings, clock, "mtn")
+        services = move.start(move.new, **second_connection(move, "OWN", "own"))
+        for connection in services.runtime.providers.connections:
+            monkeypatch.setattr(connection, "schedule", replace(connection.schedule, per_second=16.0))
+        desks = [PayoutDesk(services, clock) for _ in range(3)]
+        chosen = ChooseConnection(desks[0].client_id, "mtn-own", reason="Its own", by="Ann", second="Ben")
+        services.own_connections.choose(chosen, operator())
+        payouts = [desk.draft_of(12, number=NUMBERS["mtn"], amount=600) for desk in desks]
+        for desk, payout in zip(desks, payouts, strict=True):
+            desk.approve(payout)
+        for _ in range(2):
+            desks[0].tick()
+            assert [unsent(each) for each in payouts] == [8, 4, 4]
+            clock.advance(2)
+        move.work(100)
+        assert (move.submits(move.old), move.submits(move.new)) == (8, 8)
 
 
 def test_a_row_that_waited_in_its_queue_is_reviewed_when_its_provider_is_silent_for_long_after_it_was_sent(

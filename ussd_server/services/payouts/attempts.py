@@ -28,6 +28,7 @@ from ussd_server.providers.messages import Provider
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.sending import has_correction, other_attempts, person_of
 from ussd_server.services.payouts.holds import release
+from ussd_server.services.providers.own_connections import Owners
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import Draft, batch_of, merged, write_batch
 from ussd_server.services.transactions.makers import maker_of_payout
@@ -203,16 +204,19 @@ def _draft(
     return draft
 
 
-def room_at(provider: str, per_second: float, payout: Payout, now: datetime) -> int:
-    """How many rows of a payout may be made now for a provider with this rate.
+def room_at(connection: Provider, owners: Owners, payout: Payout, now: datetime) -> int:
+    """How many rows of a payout may be made now for a connection.
 
     At most half a second's rate is made and unsent, so that single payments do not queue behind payouts. The payouts
-    that wait for the provider have equal shares of it.
+    that wait for the connection have equal shares of it.
     """
-    most = max(1, int(per_second * _SHARE_OF_A_SECOND))
+    provider, most = connection.name, max(1, int(connection.schedule.per_second * _SHARE_OF_A_SECOND))
     is_own = Transaction.payout_id == payout.id
     counts: Any = Transaction.select(fn.COUNT(Transaction.id), fn.COUNT(Transaction.id).filter(is_own)).where(
-        Transaction.due_at <= now + _SOON, Transaction.provider == provider, _NEVER_SENT
+        Transaction.due_at <= now + _SOON,
+        Transaction.provider == provider,
+        _NEVER_SENT,
+        owners.is_served(Transaction.client_id, connection),
     )
     ((unsent, own_unsent),) = counts.where(Transaction.payout_id.is_null(False)).tuples()
     waits = (PayoutItem.payout_id == Payout.id) & PayoutItem.waits & (PayoutItem.provider == provider)
@@ -220,6 +224,7 @@ def room_at(provider: str, per_second: float, payout: Payout, now: datetime) -> 
         Payout.select()
         .join(Client, on=(Client.id == Payout.client_id))
         .where(Payout.due_at <= now + _SOON, Client.is_active, fn.EXISTS(PayoutItem.select(SQL("1")).where(waits)))
+        .where(owners.is_served(Payout.client_id, connection))
     )
     share = max(1, most // int(sharing.count()))
     return min(most - int(unsent), share - int(own_unsent))

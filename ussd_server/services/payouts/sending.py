@@ -103,7 +103,7 @@ class PayoutSender:
     def _make(self, row: Payout, name: str, now: datetime) -> int:
         provider = self._providers.get(name, row.client_id)
         assert provider is not None
-        room = room_at(name, provider.schedule.per_second, row, now)
+        room = room_at(provider, self._providers.owners(), row, now)
         return make_attempts(self._creator, row, provider, room) if room > 0 else 0
 
     def _match_names(self, row: Payout) -> None:

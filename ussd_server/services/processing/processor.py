@@ -121,11 +121,8 @@ class PaymentProcessor:
         places = sorted({connection.place(direction) for direction in Direction})
         is_its = Transaction.sent_to.in_(places)
         owners = self._providers.owners()
-        if (owner := owners.of(connection.connection)) is not None:
-            is_its |= Transaction.sent_to.is_null() & (Transaction.client_id == owner)
-        elif self._providers.get(connection.name) is connection:
-            others = [client for client, provider in owners.connections if provider == connection.name]
-            is_its |= Transaction.sent_to.is_null() & Transaction.client_id.not_in(others)
+        if owners.of(connection.connection) is not None or self._providers.get(connection.name) is connection:
+            is_its |= Transaction.sent_to.is_null() & owners.is_served(Transaction.client_id, connection)
         return (Transaction.provider == connection.name) & is_its
 
     def _connection_of(self, row: Transaction) -> Provider | None:

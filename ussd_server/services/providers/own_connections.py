@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
+
+from peewee import Field
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
@@ -31,6 +34,12 @@ class Owners:
     def of(self, connection: str) -> str | None:
         """The client that has a connection of its own, None for a connection of all."""
         return next((client for (client, _), name in self.connections.items() if name == connection), None)
+
+    def is_served(self, client_id: Field, connection: Provider) -> Any:
+        """The condition that new payments of a client go by a connection: its own, or one of all."""
+        if (owner := self.of(connection.connection)) is not None:
+            return client_id == owner
+        return client_id.not_in([client for client, provider in self.connections if provider == connection.name])
 
 
 class OwnConnections:
