@@ -35,6 +35,7 @@ _DATA = {
     "main",
     "review",
     "messages",
+    "payouts",
     "transactions",
     "statements",
     "collection",

@@ -117,7 +117,7 @@ def test_the_system_page_shows_parts_workers_queues_and_settings_without_secrets
     ).execute()
     page = ann.get("/operator/system").text
     assert "<li>&lt;b&gt;x&lt;/b&gt;</li>" in page
-    assert "Checked in part" in page
+    assert ": daily sums of API keys 1.</p>" in page
     assert {"system.checked", "system.examined"} <= {row.action for row in AuditEvent.select()}
     owner = visit()
     for path in ("system", "clients", "channels", "api-keys"):

@@ -138,6 +138,7 @@ def test_the_command_says_what_is_wrong_by_its_exit_code_and_a_line(
     clean = CliRunner().invoke(main, ["check"])
     assert (clean.exit_code, clean.output) == (0, clean.output)
     assert "everything is as it must be" in clean.output
+    assert ", uses of movements 3, API keys 2, " in clean.output
     piece = orjson.loads(CliRunner().invoke(main, ["check", "--json", "--ranges", "2", "--batch", "1"]).output)
     first = min(client.id for client in Client.select())
     assert (piece["ok"], piece["rows"], piece["mark"]) == (True, {"schema": 1, "clients": 1}, f"clients:{first}")

@@ -13,7 +13,7 @@ from ussd_server.cli.commands import command, progress, show, wants_json
 from ussd_server.services.operations.book_check.check import MarkError, Violation, check_ranges
 from ussd_server.services.operations.book_check.examinations import keep_check, recent_since
 from ussd_server.services.operations.book_check.sums import AccountSums, Shortfall, account_sums, shortfalls
-from ussd_server.services.operations.messages import BoundedCheck
+from ussd_server.services.operations.messages import BoundedCheck, rows_in_words
 from ussd_server.values import written_amount
 
 _MOST_IN_JSON = 1000
@@ -78,10 +78,9 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool) -> None:
 
 
 def _summary(rows: Counter[str], number: int, mark: str | None, since: datetime | None) -> str:
-    seen = ", ".join("the schema" if part == "schema" else f"{count} {part}" for part, count in rows.items())
     decision = f"{number} violation{'s' * (number != 1)}" if number else "everything is as it must be"
     of = f", of all since {since:%Y-%m-%d}" if since else ""
-    return f"Checked {seen}{of}: {decision}." + (f"\n{_go_on(mark, since)}" if mark else "")
+    return f"Checked {rows_in_words(rows)}{of}: {decision}." + (f"\n{_go_on(mark, since)}" if mark else "")
 
 
 def _of_sums(sums: AccountSums) -> str:

@@ -7,7 +7,31 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 
+from ussd_server.languages import gettext, marked
 from ussd_server.services.webhooks.messages import LateWebhook
+
+_CHECKED = marked(
+    {
+        "schema": "the schema",
+        "clients": "clients",
+        "accounts": "accounts",
+        "transactions": "transactions",
+        "movements": "movements",
+        "movement_uses": "uses of movements",
+        "api_keys": "API keys",
+        "bank_accounts": "bank accounts",
+        "prefixes": "prefixes of payment codes",
+        "payment_codes": "payment codes",
+        "keys": "daily sums of API keys",
+        "approval_rules": "approval rules",
+        "payouts": "payouts",
+        "events": "events",
+        "deliveries": "deliveries",
+        "closed_days": "closed days",
+        "past_days": "past days",
+        "sessions": "sessions",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +139,9 @@ class Measure:
     meaning: str
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def rows_in_words(rows: Mapping[str, int]) -> str:
+    """What was checked, by part: each part with its number of rows."""
+    words = {part: gettext(_CHECKED.get(part, part)) for part in rows}
+    return ", ".join(words[part] + (f" {count:,}" if part != "schema" else "") for part, count in rows.items())

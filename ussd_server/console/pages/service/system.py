@@ -11,6 +11,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.pages.service.overview import QUEUES
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
+from ussd_server.services.operations.messages import rows_in_words
 
 _OPERATORS = (
     Column("email", "E-mail"),
@@ -58,6 +59,7 @@ def _page(context: RequestContext, **values: Any) -> str:
         **_parts(context),
         settings=system.settings(context),
         last=system.last(context),
+        rows_in_words=rows_in_words,
         **values,
     )
 
