@@ -56,7 +56,7 @@ TARGETS = {
         ["tests/services/payouts", "tests/services/mail/test_notices.py", "tests/gates/test_sending.py"],
     ),
     "reconciliation": (
-        [f"{_SERVICES}/reconciliation", f"{_SERVICES}/reconciliation/days"],
+        [f"{_SERVICES}/reconciliation{each}" for each in ("", "/reading", "/comparing", "/days")],
         ["tests/services/reconciliation", "tests/gates/test_closed_days.py"],
     ),
     "gate_out": ([f"{_SERVICES}/gates/sending.py"], ["tests/gates/test_sending.py", "tests/services/payouts"]),

@@ -34,10 +34,10 @@ REASONS: dict[str, str] = {
     "AuditEvent.client_id.in_({row.client_id for row in rows}), AuditEvent.object_id.in_([row.id for row in rows]))": (
         f"reads a client's whole audit trail instead of an index; {_SAME}."
     ),
-    "services/reconciliation/running_balance.py, follow: line.at < self._before -> (line.at <= self._before)": (
+    "services/reconciliation/reading/running_balance.py, follow: line.at < self._before -> (line.at <= self._before)": (
         f"equal moments are passed over before; {_SAME}."
     ),
-    "services/reconciliation/days/stated_period.py, _day: 0 -> 1 (3)": (
+    "services/reconciliation/reading/stated_period.py, _day: 0 -> 1 (3)": (
         f"a second after midnight is compared with midnights alone; {_SAME}."
     ),
     "services/payouts/drafts/rows.py, read_file: 1 -> 2": f"reads one row more of a file that is refused; {_SAME}.",

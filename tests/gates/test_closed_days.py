@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.gates.test_same_money import HASHED, PAYER, RECEIPT, seen, settle
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
-from tests.services.reconciliation.days import at_hour, close, end_reviews, store
+from tests.services.reconciliation.days.closing import at_hour, close, end_reviews, store
 from tests.services.reconciliation.statement_files import kampala, with_balances
 from tests.support.books import check_everything
 from tests.support.competitors import competing

@@ -8,7 +8,7 @@ import pytest
 
 from tests.gates.two_records import PAYER, RECEIPT, held, main_of
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
-from tests.services.reconciliation.days import at_hour, close, cover
+from tests.services.reconciliation.days.closing import at_hour, close, cover
 from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
 from tests.support.money import operator
 from ussd_server.models.transactions import Transaction

@@ -10,7 +10,7 @@ import pytest
 from tests.gates.test_corrections import CASE, MOVED, correct, taken_back
 from tests.gates.two_records import PAYER, RECEIPT, held, main_of, seen
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World, succeed_between_two
-from tests.services.reconciliation.days import at_hour
+from tests.services.reconciliation.days.closing import at_hour
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.money import balances, deposit, operator, request, work
 from ussd_server.context import operator_context

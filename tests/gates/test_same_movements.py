@@ -6,7 +6,7 @@ import pytest
 
 from tests.gates.two_records import PAYER, held, main_of
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World, succeed_between_two
-from tests.services.reconciliation.days import at_hour, close, cover
+from tests.services.reconciliation.days.closing import at_hour, close, cover
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.money import operator, request
 from ussd_server.context import operator_context

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gates.two_records import PAYER, RECEIPT, held, main_of, other_client
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
-from tests.services.reconciliation.days import at_hour, close, cover
+from tests.services.reconciliation.days.closing import at_hour, close, cover
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient

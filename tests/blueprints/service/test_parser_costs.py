@@ -27,7 +27,7 @@ from tests.support.shop import Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services
 from ussd_server.providers.registry import PACKAGES
-from ussd_server.services.reconciliation.statement_lines import StatementReader
+from ussd_server.services.reconciliation.reading.statement_lines import StatementReader
 from ussd_server.spreadsheets.rows import SpreadsheetError
 
 SIZE = 64 * 1024

@@ -13,8 +13,8 @@ from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Operators, Visit, confirmation
+from tests.services.reconciliation.reading.test_stated_direction import PORTAL, RECEIPTS
 from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row
-from tests.services.reconciliation.test_stated_direction import PORTAL, RECEIPTS
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context

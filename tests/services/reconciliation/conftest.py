@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.days import at_hour
+from tests.services.reconciliation.days.closing import at_hour
 from tests.support.money import a_client, deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext

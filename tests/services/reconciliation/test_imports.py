@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.days import pay
+from tests.services.reconciliation.days.closing import pay
 from tests.services.reconciliation.statement_files import csv_file, mtn_row, open_reviews, reconcile
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services

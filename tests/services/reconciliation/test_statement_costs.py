@@ -11,8 +11,8 @@ from functools import partial
 
 import pytest
 
+from tests.services.reconciliation.reading.test_layouts import preview
 from tests.services.reconciliation.statement_files import reconcile
-from tests.services.reconciliation.test_layouts import preview
 from tests.support.costs import LIMIT, Stretches, worst_ratio
 from ussd_server.bootstrap import Services
 from ussd_server.status import ServiceError

@@ -15,7 +15,7 @@ from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.statement_format import DateOrder, StatementField, Thousands
 from ussd_server.services.reconciliation.messages import BalanceBreak, StatementReading
-from ussd_server.services.reconciliation.stated_direction import StatedDirection
+from ussd_server.services.reconciliation.reading.stated_direction import StatedDirection
 from ussd_server.services.statement_layouts.messages import (
     KeepLayout,
     LayoutView,

@@ -23,8 +23,8 @@ from ussd_server.services.gates.messages import Told, WayIn
 from ussd_server.services.gates.movements import find_or_make
 from ussd_server.services.gates.receipts import lock_told
 from ussd_server.services.gates.unknown import hold_unknown
-from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.messages import Verdict
+from ussd_server.services.reconciliation.reading.cell_values import phone_number_in
 from ussd_server.services.transactions.messages import UNFINISHED
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import LONGEST_RECEIPT, canonical_receipt, written_amount

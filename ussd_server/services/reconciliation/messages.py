@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Annotated, BinaryIO
 
 from ussd_server.providers.statement_format import DateOrder, Thousands
-from ussd_server.services.reconciliation.stated_direction import NOT_STATED, StatedDirection
+from ussd_server.services.reconciliation.reading.stated_direction import NOT_STATED, StatedDirection
 from ussd_server.values import shillings
 from ussd_server.wire import Form, Internal, ListPage, SignedCents
 

@@ -20,8 +20,7 @@ from ussd_server.services.gates.receipts import lock_receipts
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.processing.outcomes import follow_refunds
 from ussd_server.services.providers.accounts import provider_of
-from ussd_server.services.reconciliation.cell_values import phone_number_in
-from ussd_server.services.reconciliation.matching import Matcher
+from ussd_server.services.reconciliation.comparing.matching import Matcher
 from ussd_server.services.reconciliation.messages import (
     BookLost,
     Claim,
@@ -31,6 +30,7 @@ from ussd_server.services.reconciliation.messages import (
     RecoveredPayment,
     Verdict,
 )
+from ussd_server.services.reconciliation.reading.cell_values import phone_number_in
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.audited import audited

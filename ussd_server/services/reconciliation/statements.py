@@ -27,15 +27,15 @@ from ussd_server.services.pages import page_of
 from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.providers.accounts import known_accounts, provider_of
 from ussd_server.services.reconciliation import imports, messages
-from ussd_server.services.reconciliation.conventions import FileConventions
+from ussd_server.services.reconciliation.comparing.matching import Match, Matcher
 from ussd_server.services.reconciliation.days import coverage
 from ussd_server.services.reconciliation.days.lines import DayLine, PackedDays
 from ussd_server.services.reconciliation.imports import ImportedLines
-from ussd_server.services.reconciliation.matching import Match, Matcher
-from ussd_server.services.reconciliation.running_balance import RunningBalance
-from ussd_server.services.reconciliation.stated_direction import StatedDirection
-from ussd_server.services.reconciliation.statement_lines import Period, StatementReader
-from ussd_server.services.reconciliation.statement_rows import Layouts
+from ussd_server.services.reconciliation.reading.conventions import FileConventions
+from ussd_server.services.reconciliation.reading.running_balance import RunningBalance
+from ussd_server.services.reconciliation.reading.stated_direction import StatedDirection
+from ussd_server.services.reconciliation.reading.statement_lines import Period, StatementReader
+from ussd_server.services.reconciliation.reading.statement_rows import Layouts
 from ussd_server.services.runtime import Runtime
 from ussd_server.spreadsheets.headings import headings_key
 from ussd_server.spreadsheets.rows import SpreadsheetError

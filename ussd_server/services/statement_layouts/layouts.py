@@ -17,9 +17,9 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.pages import find_by_id
 from ussd_server.services.reconciliation.messages import StatementReading
-from ussd_server.services.reconciliation.running_balance import RunningBalance
-from ussd_server.services.reconciliation.statement_lines import ProviderLine, StatementReader
-from ussd_server.services.reconciliation.statement_rows import lacks_columns
+from ussd_server.services.reconciliation.reading.running_balance import RunningBalance
+from ussd_server.services.reconciliation.reading.statement_lines import ProviderLine, StatementReader
+from ussd_server.services.reconciliation.reading.statement_rows import lacks_columns
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.statement_layouts.messages import (

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from ussd_server.providers.statement_format import LineStatus, LineType, StatementField
 from ussd_server.services.reconciliation.messages import BalanceBreak, StatementReading
-from ussd_server.services.reconciliation.stated_direction import NOT_STATED, StatedDirection
+from ussd_server.services.reconciliation.reading.stated_direction import NOT_STATED, StatedDirection
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.providers.statement_format import DateOrder, StatementField, Thousands
 from ussd_server.services.reconciliation.messages import StatementReading
-from ussd_server.services.reconciliation.stated_direction import NOT_STATED, StatedDirection
+from ussd_server.services.reconciliation.reading.stated_direction import NOT_STATED, StatedDirection
 from ussd_server.services.statement_layouts.messages import KeepLayout, PreviewStatement, StatementPreview
 from ussd_server.status import Code, ServiceError
 

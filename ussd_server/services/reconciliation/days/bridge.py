@@ -17,10 +17,10 @@ from ussd_server.models.movements import Movement, MovementUse
 from ussd_server.models.statements import ClosedDay, DifferenceInStatement, StatementDifference
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.given_back import is_given_back
+from ussd_server.services.reconciliation.comparing.our_payments import AT_PROVIDERS, LONGEST_PAYMENT, direction_sign
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.reconciliation.days.explained import HELD, ExplainedLines
 from ussd_server.services.reconciliation.days.lines import DayLine
-from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT, direction_sign
 from ussd_server.services.reconciliation.messages import BridgeStep, Verdict
 from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, TransactionType
 from ussd_server.values import bounds_of_day, kampala_day

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from ussd_server.models.statements import CoverageKind, ProviderStatement, StatementCoverage, StatementState
-from ussd_server.services.reconciliation.running_balance import BalanceRun
-from ussd_server.services.reconciliation.statement_lines import Period
+from ussd_server.services.reconciliation.reading.running_balance import BalanceRun
+from ussd_server.services.reconciliation.reading.statement_lines import Period
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import bounds_of_day, new_id
 

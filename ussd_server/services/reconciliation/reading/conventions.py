@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import BinaryIO, NoReturn
 
 from ussd_server.providers.statement_format import DateOrder, StatementField, Thousands
-from ussd_server.services.reconciliation.cell_values import CellAmount, read_amount
-from ussd_server.services.reconciliation.statement_rows import StatementTable
+from ussd_server.services.reconciliation.reading.cell_values import CellAmount, read_amount
+from ussd_server.services.reconciliation.reading.statement_rows import StatementTable
 from ussd_server.spreadsheets.dates import CellDate, may_have_two_readings, read_date
 from ussd_server.spreadsheets.rows import Row
 

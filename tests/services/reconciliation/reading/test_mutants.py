@@ -19,8 +19,8 @@ from simulators.layouts import IN, LAYOUTS, OUT, REVERSAL, MovedLine, TableLayou
 from simulators.statements import SEPARATORS, StatementForm, write_statement
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import DateOrder, LineStatus
-from ussd_server.services.reconciliation.conventions import FileConventions
-from ussd_server.services.reconciliation.statement_lines import StatementReader
+from ussd_server.services.reconciliation.reading.conventions import FileConventions
+from ussd_server.services.reconciliation.reading.statement_lines import StatementReader
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.values import KAMPALA
 

@@ -11,7 +11,7 @@ from tests.services.reconciliation.statement_files import reconcile
 from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.services.reconciliation.messages import StatementReading
-from ussd_server.services.reconciliation.stated_direction import StatedDirection
+from ussd_server.services.reconciliation.reading.stated_direction import StatedDirection
 from ussd_server.services.statement_layouts.messages import KeepLayout, PreviewStatement, StatementPreview
 from ussd_server.status import ServiceError
 

@@ -12,9 +12,9 @@ import pytest
 from tests.spreadsheets.workbooks import workbook
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import DateOrder, Thousands
-from ussd_server.services.reconciliation.cell_values import read_amount
-from ussd_server.services.reconciliation.conventions import FileConventions
-from ussd_server.services.reconciliation.statement_lines import ProviderLine, StatementReader
+from ussd_server.services.reconciliation.reading.cell_values import read_amount
+from ussd_server.services.reconciliation.reading.conventions import FileConventions
+from ussd_server.services.reconciliation.reading.statement_lines import ProviderLine, StatementReader
 from ussd_server.spreadsheets.dates import read_date
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.values import KAMPALA

@@ -6,84 +6,21 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any
 
-from ussd_server.models.movements import Movement, users_of_receipts
+from ussd_server.models.movements import users_of_receipts
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.gates.given_back import counts_elsewhere
+from ussd_server.services.reconciliation.comparing.other_accounts import OtherAccounts
+from ussd_server.services.reconciliation.comparing.our_payments import COLUMNS, OurPayment, payments_within
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
-from ussd_server.services.reconciliation.other_accounts import OtherAccounts
-from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
-from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Effect, Origin, TransactionType
-from ussd_server.values import comparable_receipt, is_id, new_id_floor, with_hyphens
-
-AT_PROVIDERS = (
-    TransactionType.COLLECTION,
-    TransactionType.DISBURSEMENT,
-    TransactionType.REFUND,
-    TransactionType.CORRECTION,
-)
-LONGEST_PAYMENT = timedelta(hours=1)
-"""A provider settles a payment within this time, even if we learn of it later."""
+from ussd_server.services.reconciliation.reading.statement_lines import Period, ProviderLine, StatementDates
+from ussd_server.services.transactions.messages import Origin, TransactionType
+from ussd_server.values import comparable_receipt, is_id, with_hyphens
 
 _DIRECTIONS = {LineType.IN: 1, LineType.OUT: -1}
-_PAGE = 5000
-_SHARE_OF_PERIOD = 100
-
-
-class OurPayment(NamedTuple):
-    """The columns of a transaction that are compared."""
-
-    id: str
-    type: str
-    status: str
-    amount_cents: int
-    provider_reference: str | None
-    sent_reference: str | None
-    provider_transaction_id: str | None
-    provider_receipt: str | None
-    refund_of: str | None
-    completed_at: datetime | None
-    created_at: datetime
-    origin: str
-    effect: str | None
-
-    @property
-    def name_there(self) -> str | None:
-        """Our name for it at the provider, in the form in which it was sent."""
-        return self.sent_reference or self.provider_reference
-
-    @property
-    def direction(self) -> int:
-        """1 for money to us, -1 for money from us."""
-        return direction_sign(self.type, self.effect)
-
-    @property
-    def signed_cents(self) -> int:
-        """The amount, positive for money to us."""
-        return self.direction * self.amount_cents
-
-    @property
-    def receipts(self) -> set[str]:
-        """Its receipts, in the form in which they are compared."""
-        return {comparable_receipt(each) for each in (self.provider_transaction_id, self.provider_receipt) if each}
-
-    @property
-    def standing(self) -> LineStatus:
-        """The status in the words of a statement."""
-        if self.status in SUCCESSFUL:
-            return LineStatus.SUCCEEDED
-        return LineStatus.PENDING if self.status in UNFINISHED else LineStatus.FAILED
-
-
-_COLUMNS = tuple(getattr(Transaction, name) for name in OurPayment._fields)
-
-
-def direction_sign(kind: str, effect: str | None) -> int:
-    """1 for a payment or a correction that brings money to us, -1 for one that takes money from us."""
-    return 1 if kind == TransactionType.COLLECTION or effect == Effect.CREDIT else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +78,7 @@ class Matcher:
 
     def missing(self, period: Period) -> Iterator[ComparedLine]:
         """The results for what succeeded here within the period and has no line."""
-        for ours in _payments_within(self._account, period):
+        for ours in payments_within(self._account, period):
             if _key(ours.id) not in self._matched:
                 self.ours_cents += ours.signed_cents
                 yield _result(None, Verdict.NOT_THEIRS, ours, ours.signed_cents, None, is_difference=True)
@@ -199,7 +136,7 @@ class Matcher:
     def _select(self, column: Any, values: Collection[str]) -> list[OurPayment]:
         if not values:
             return []
-        rows: Any = Transaction.select(*_COLUMNS).where(
+        rows: Any = Transaction.select(*COLUMNS).where(
             column.in_(list(values)), Transaction.provider_account == self._account, ~counts_elsewhere()
         )
         # The last one of a name, because those before it were never sent.
@@ -297,54 +234,6 @@ def _may_be_refund(refund: OurPayment, original: OurPayment, line: ProviderLine)
     if not line.provider_id or (refund.receipts and refund.receipts <= original.receipts):
         return True
     return comparable_receipt(line.provider_id) in refund.receipts | original.receipts
-
-
-def _payments_within(account: str, period: Period) -> Iterator[OurPayment]:
-    """Transactions that succeeded here and that the statement of a period must have, in pages."""
-    has_moved = (Transaction.provider_account == account) & Transaction.status.in_(SUCCESSFUL) & ~counts_elsewhere()
-    requested = Transaction.select(*_COLUMNS).where(
-        has_moved,
-        Transaction.type.in_(AT_PROVIDERS),
-        Transaction.origin != Origin.PAYER,
-        Transaction.type != TransactionType.CORRECTION,
-        Transaction.id < new_id_floor(period.last),
-    )
-    for ours in _in_pages(requested, period):
-        if _lies_within(ours, period):
-            yield ours
-    # Payers pay before we learn of it, and it may be booked days later, as a correction is.
-    came = (
-        Transaction.select(*_COLUMNS)
-        .join(Movement, on=(Movement.transaction_id == Transaction.id))
-        .where(has_moved, Movement.account == account)
-        .where((Transaction.origin == Origin.PAYER) | (Transaction.type == TransactionType.CORRECTION))
-        .where(Movement.at >= period.first, Movement.at <= period.last, Movement.receipt.is_null(False))
-    )
-    yield from _in_pages(came, period)
-
-
-def _in_pages(rows: Any, period: Period) -> Iterator[OurPayment]:
-    after = new_id_floor(period.first - LONGEST_PAYMENT)
-    while True:
-        following = rows.where(Transaction.id > after).order_by(Transaction.id).limit(_PAGE)
-        page = [OurPayment(*row) for row in following.tuples().iterator()]
-        yield from page
-        if len(page) < _PAGE:
-            return
-        after = page[-1].id
-
-
-def _lies_within(ours: OurPayment, period: Period) -> bool:
-    """Whether the statement must have this transaction.
-
-    The provider dated it between its creation here and its completion. A transaction that was under way at an end of
-    the period may be in the neighbouring statement. It counts only if that time is long compared to the period.
-    """
-    first, last = ours.created_at, min(ours.completed_at or ours.created_at, ours.created_at + LONGEST_PAYMENT)
-    if last < period.first or first > period.last:
-        return False
-    is_inside = first >= period.first and last <= period.last
-    return is_inside or (last - first) * _SHARE_OF_PERIOD > period.last - period.first
 
 
 def _direction_of(line: ProviderLine, second: OurPayment | None) -> int:

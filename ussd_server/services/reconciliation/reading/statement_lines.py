@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, NoReturn
 
 from ussd_server.providers.statement_format import DateOrder, LineStatus, LineType, StatementField, StatementFormat
-from ussd_server.services.reconciliation.cell_values import CellAmount, phone_number_in, read_amount
-from ussd_server.services.reconciliation.conventions import (
+from ussd_server.services.reconciliation.reading.cell_values import CellAmount, phone_number_in, read_amount
+from ussd_server.services.reconciliation.reading.conventions import (
     MONEY,
     FileConventions,
     check_thousands,
     learn_conventions,
     no_such_order,
 )
-from ussd_server.services.reconciliation.days.stated_period import StatedPeriod
-from ussd_server.services.reconciliation.stated_direction import NOT_STATED, StatedDirection
-from ussd_server.services.reconciliation.statement_rows import Layouts, StatementTable
+from ussd_server.services.reconciliation.reading.stated_direction import NOT_STATED, StatedDirection
+from ussd_server.services.reconciliation.reading.stated_period import StatedPeriod
+from ussd_server.services.reconciliation.reading.statement_rows import Layouts, StatementTable
 from ussd_server.spreadsheets.changed import is_changed, is_shortened
 from ussd_server.spreadsheets.dates import read_date
 from ussd_server.spreadsheets.headings import heading_key, headings_key

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.days import at_hour, close, store, three_days
+from tests.services.reconciliation.days.closing import at_hour, close, store, three_days
 from tests.support.competitors import Compete
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import unit_of_work

@@ -16,7 +16,8 @@ from ussd_server.context import RequestContext
 from ussd_server.models.movements import MovementReceipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import DateOrder
-from ussd_server.services.reconciliation import matching, statements
+from ussd_server.services.reconciliation import statements
+from ussd_server.services.reconciliation.comparing import our_payments
 from ussd_server.services.reconciliation.messages import (
     ComparedLine,
     ListDifferences,
@@ -240,7 +241,7 @@ def test_dates_that_are_all_off_by_the_same_hours_are_refused_unless_their_zone_
 def test_payments_that_a_statement_lacks_are_named_once_however_many_pages_they_fill(
     services: Services, call: RequestContext, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matching, "_PAGE", 2)
+    monkeypatch.setattr(our_payments, "_PAGE", 2)
     made = [paid(services, call, clock) for _ in range(5)]
     lines, _ = compared(services, [mtn_row(made[0]), mtn_row(made[4])])
     assert [each.transaction_id for each in lines] == [made[place].id for place in (0, 4, 1, 2, 3)]

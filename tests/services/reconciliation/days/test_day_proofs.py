@@ -9,7 +9,7 @@ import pytest
 from peewee import DatabaseError
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.days import SECOND, close, end_reviews, store, three_days
+from tests.services.reconciliation.days.closing import SECOND, close, end_reviews, store, three_days
 from tests.services.reconciliation.statement_files import with_balances
 from tests.support.books import check_everything
 from tests.support.example_client import OPERATOR

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.reconciliation.statement_lines import ProviderLine
+from ussd_server.services.reconciliation.reading.statement_lines import ProviderLine
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.values import is_id, with_hyphens
 

@@ -7,7 +7,17 @@ from datetime import date, timedelta
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.days import BY, SECOND, at_hour, close, cover, end_reviews, pay, store, three_days
+from tests.services.reconciliation.days.closing import (
+    BY,
+    SECOND,
+    at_hour,
+    close,
+    cover,
+    end_reviews,
+    pay,
+    store,
+    three_days,
+)
 from tests.services.reconciliation.statement_files import (
     MTN,
     csv_file,

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.reconciliation.messages import BalanceBreak
-from ussd_server.services.reconciliation.statement_lines import ProviderLine
+from ussd_server.services.reconciliation.reading.statement_lines import ProviderLine
 
 _SIGNS = {LineType.IN: 1, LineType.OUT: -1, LineType.FEE: -1}
 _MOST_RUNS = 100

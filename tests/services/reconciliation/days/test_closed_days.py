@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.incoming.till import Till
-from tests.services.reconciliation.days import BY, SECOND, close, cover, end_reviews
+from tests.services.reconciliation.days.closing import BY, SECOND, close, cover, end_reviews
 from tests.services.reconciliation.statement_files import kampala, mtn_row, open_reviews, reconcile
 from tests.support.books import check_everything
 from tests.support.money import a_client, operator, request, work

@@ -15,7 +15,7 @@ from tests.services.reconciliation.statement_files import MTN, csv_file, reconci
 from tests.spreadsheets.workbooks import raw_workbook, workbook
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
-from ussd_server.services.reconciliation.cell_values import read_amount
+from ussd_server.services.reconciliation.reading.cell_values import read_amount
 from ussd_server.spreadsheets.dates import read_date
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA

@@ -1,0 +1,1 @@
+"""Lines of a statement are compared with our transactions."""

@@ -1,0 +1,1 @@
+"""A file of a provider is read: its table, its conventions, its lines."""
