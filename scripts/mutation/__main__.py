@@ -24,10 +24,6 @@ _THEN = [
     "tests/blueprints/money",
     "tests/database/test_ledger_entries.py",
 ]
-_RECEIPTS = [
-    f"tests/gates/test_{each}.py" for each in ("same_money", "written_receipts", "contests", "receipts", "closed_days")
-]
-_MOVEMENTS = [f"{_SERVICES}/gates/{each}.py" for each in ("movements", "receipts", "uses", "likeness", "given_back")]
 # By what is mutated: the tests that have to notice it.
 TARGETS = {
     "accounts": (
@@ -47,22 +43,21 @@ TARGETS = {
         [f"{_SERVICES}/bank"],
         ["tests/services/bank", "tests/gates/test_proposals.py", "tests/services/mail/test_notices.py"],
     ),
-    "incoming": (
-        [f"{_SERVICES}/incoming", f"{_SERVICES}/movements", *_MOVEMENTS],
-        ["tests/services/incoming", "tests/services/bank/test_settlement_locks.py", *_RECEIPTS],
+    "movements": (
+        [f"{_SERVICES}/{each}" for each in ("gates", "incoming", "movements")],
+        ["tests/gates", "tests/services/incoming", "tests/services/bank/test_settlement_locks.py"],
     ),
     "payouts": (
         [f"{_SERVICES}/payouts"],
         ["tests/services/payouts", "tests/services/mail/test_notices.py", "tests/gates/test_sending.py"],
     ),
     "reconciliation": (
-        [f"{_SERVICES}/reconciliation{each}" for each in ("", "/reading", "/comparing", "/days")],
+        [f"{_SERVICES}/reconciliation"],
         ["tests/services/reconciliation", "tests/gates/test_closed_days.py"],
     ),
-    "gate_out": ([f"{_SERVICES}/gates/sending.py"], ["tests/gates/test_sending.py", "tests/services/payouts"]),
     "limits": (["ussd_server/limits"], ["tests/limits"]),
     "key_cache": (
-        [f"{_SERVICES}/clients/key_cache.py", f"{_SERVICES}/clients/key_reader.py"],
+        [f"{_SERVICES}/clients/key_cache.py", f"{_SERVICES}/clients/keys/reader.py"],
         ["tests/services/clients", "tests/redis"],
     ),
 }
@@ -134,7 +129,7 @@ def _all_of(target: str) -> list[Mutant]:
 
 
 def _files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else [file for file in sorted(path.glob("*.py")) if file.name not in _NO_RULES]
+    return [path] if path.suffix else [file for file in sorted(path.rglob("*.py")) if file.name not in _NO_RULES]
 
 
 main()
