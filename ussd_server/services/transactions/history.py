@@ -318,8 +318,7 @@ def _detail_of(change: StatusChange, *, has_provider: bool, stayed: bool) -> Cha
     if facts.get("left_machine") is False:
         facts.pop("sent", None)
     if change.detail:
-        # Refunds reverse a payment, never a provider.
-        # Here, without a call to a provider.
+        # What was cancelled or given back was so here, never at the provider.
         is_cancelled = facts.get("code") == FailureCode.CANCELLED and "sent" not in facts
         is_note = is_cancelled or change.source == Source.OPERATOR or change.status == TransactionStatus.REVERSED
         facts["note" if is_note else "provider_code"] = change.detail
