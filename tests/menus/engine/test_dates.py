@@ -45,3 +45,9 @@ def test_a_date_is_that_of_the_day_on_which_the_session_began_and_is_shown_day_f
     turn = enter(document, later, "1")
     assert turn.screen is not None
     assert turn.screen.text == "First payment on 11/02/2027."
+
+
+def test_a_date_that_is_kept_as_a_text_is_named() -> None:
+    document = loan()
+    document["vars"]["due"] = {"type": "text"}
+    assert [(each.rule, each.node) for each in check(document).warnings] == [("date", "due")]

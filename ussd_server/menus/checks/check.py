@@ -15,7 +15,7 @@ from ussd_server.menus.checks.paths import (
     find_vain_waits,
 )
 from ussd_server.menus.checks.secret_entries import find_leaking_secrets
-from ussd_server.menus.checks.types import find_fractions, find_wrong_types
+from ussd_server.menus.checks.types import find_doubtful_values, find_wrong_types
 from ussd_server.menus.checks.width_proof import find_long_messages, prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
 from ussd_server.menus.document.document import Document, read
@@ -112,7 +112,7 @@ def _check(
             yield from references.find_missing_texts(document)
         yield from references.find_unknown_variables(document, spelling)
         yield from find_wrong_types(document, work)
-        yield from find_fractions(document)
+        yield from find_doubtful_values(document)
         yield from find_leaking_secrets(document, paths_known=paths_known)
         yield from references.find_bad_addresses(document, allow_plain_http)
         if not any(problem.path[:1] == ("limits",) for problem in problems):

@@ -92,33 +92,38 @@ def find_wrong_types(document: Document, work: WorkBudget) -> Iterator[Finding]:
                 yield error("type", message, name, path)
 
 
-def find_fractions(document: Document) -> Iterator[Finding]:
-    """Find numbers that may be fractions: a subscriber whose amount gives one is led to `on_error`."""
+def find_doubtful_values(document: Document) -> Iterator[Finding]:
+    """Find numbers that may be fractions, which lead to `on_error`, and dates that are kept as texts."""
     for name, node in document.nodes.items():
         for path, expression in expressions(node):
-            match path:
-                case ("values", var) | ("options", _, "set", var):
-                    variable = document.variables.get(var)
-                case ("value",) if isinstance(node, ListNode):
-                    variable = document.variables.get(node.var or "")
-                case _:
-                    variable = None
+            place, variable = f"`{'.'.join(path)}`", _kept_in(document, node, path)
             is_number = (variable is not None and variable.is_number) or path == ("amount",)
             if is_number and may_be_fraction(expression.source):
-                place = f"`{'.'.join(path)}`"
                 message = (
                     f"{place} may be a fraction; write `int()`, `round()` or `ceil()` around `{expression.source}`"
                 )
                 yield warning("fraction", message, name)
+            if variable is not None and variable.type == "text" and expression.names == {TODAY}:
+                yield warning("date", f"{place} is a date; of type date, screens would show it day first", name)
+
+
+def _kept_in(document: Document, node: Node, path: Path) -> Variable | None:
+    """Return the declared variable that keeps the value of an expression."""
+    match path:
+        case ("values", var) | ("options", _, "set", var):
+            return document.variables.get(var)
+        case ("value",) if isinstance(node, ListNode):
+            return document.variables.get(node.var or "")
+    return None
 
 
 def _wanted(document: Document, node: Node, path: Path) -> _Expected | None:
     """Return what a place needs; None for one that takes anything or whose variable is not declared."""
     match path:
-        case ("values", var) | ("options", _, "set", var):
-            return _kept(document, var)
+        case ("values", _) | ("options", _, "set", _):
+            return _kept(_kept_in(document, node, path))
         case ("value",) if isinstance(node, ListNode):
-            return _kept(document, node.var or "")
+            return _kept(_kept_in(document, node, path))
         case ("items",):
             return None
         case ("of",) if isinstance(node, LookupNameNode):
@@ -126,8 +131,7 @@ def _wanted(document: Document, node: Node, path: Path) -> _Expected | None:
     return _PLACES[path[-1]]
 
 
-def _kept(document: Document, var: str) -> _Expected | None:
-    variable = document.variables.get(var)
+def _kept(variable: Variable | None) -> _Expected | None:
     if variable is None:
         return None
 
