@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.services.processing.moves import NUMBERS, Move, old_connection
 from tests.support.books import check_everything
+from tests.support.money import operator
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction, PaymentOrder
 from ussd_server.services.transactions.messages import CreateRefund
@@ -84,3 +85,23 @@ def test_a_refund_without_an_enquiry_is_sent_where_its_collection_was_made(move:
     move.work(100)
     assert Transaction.get_by_id(back).sent_to.startswith(move.addresses[move.old])
     assert (move.submits(move.old), move.submits(move.new)) == (2, 0)
+
+
+@pytest.mark.parametrize("move", ["airtel"], indirect=True)
+def test_a_refund_that_has_no_enquiry_is_no_call_at_the_earlier_connection(move: Move) -> None:
+    move.work(0)
+    move.start(move.new, **old_connection(move))
+    collection = move.pay("collection")
+    move.work(200)
+    move.new.clock.advance(200)
+    move.work(400)
+    before = _call_counts(move)
+    move.services.refunds.create(CreateRefund(collection, "back"), move.client)
+    move.work(0)
+    assert move.submits(move.new) == 2
+    assert _call_counts(move) == before | {"airtel": before["airtel"] + 1}
+
+
+def _call_counts(move: Move) -> dict[str, int]:
+    move.services.runtime.heartbeat.beat()
+    return {each.connection: each.call_count for each in move.services.provider_states.list(operator())}

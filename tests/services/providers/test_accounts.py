@@ -109,6 +109,8 @@ def test_each_statement_is_compared_with_its_account_and_each_day_is_closed(move
     with pytest.raises(ServiceError, match="The file is not of the account mtn: it names ") as refused:
         reconcile(move.services, [mtn_row(row) for row in mine], "mtn")
     assert [row.id in str(refused.value) for row in mine].count(True) == 10
+    with pytest.raises(ServiceError, match=f"it names {theirs.id} \\(mtn\\)"):
+        reconcile(move.services, [mtn_row(theirs, Id=mine[0].provider_transaction_id)], "mtn-own")
     with pytest.raises(ServiceError, match="There is no account 'mtn-new'; there are: airtel, mtn, mtn-own, sandbox"):
         reconcile(move.services, [mtn_row(theirs)], "mtn-new")
 

@@ -91,7 +91,8 @@ def _settings_lines(running: list[RunningProcess]) -> Iterator[str]:
         groups.setdefault(tuple(each.settings.items()), []).append(f"{each.process} ({each.pid})")
     for settings, names in groups.items():
         yield f"\nSettings of {' and '.join(names)}:"
-        yield from (f"  {name:<40}{value}" for name, value in settings)
+        width = max(len(name) for name, _ in settings)
+        yield from (f"  {name:<{width}}  {value}" for name, value in settings)
 
 
 @group()

@@ -253,6 +253,9 @@ class PaymentProcessor:
             log.error("a provider's adapter raised an exception", provider=provider.name, error=trace_of(error))
             answer = ProviderAnswer(Outcome.UNKNOWN)
         took_ms = round((time.monotonic() - began_at) * 1000)
+        if kind == "enquire" and answer.has_no_query:
+            # No call was made.
+            return answer, took_ms
         facts = {"provider": provider.connection, "kind": kind, "outcome": answer.outcome, "took_ms": took_ms}
         if answer.is_unclear:
             facts["reason"] = answer.reason

@@ -60,7 +60,8 @@ class Matcher:
     def compare(self, lines: Sequence[ProviderLine]) -> list[Match]:
         """The results of some lines, in their order; queries the database a few times for all of them."""
         named = self._named_by(lines)
-        self.others.note([line for line, ours in zip(lines, named, strict=True) if not ours])
+        found = [{name for each in ours for name in (each.id, each.provider_reference)} for ours in named]
+        self.others.note(lines, found)
         refunds = self._refunds_of(lines, named)
         return [self._match(line, ours, refunds) for line, ours in zip(lines, named, strict=True)]
 

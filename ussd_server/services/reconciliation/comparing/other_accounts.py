@@ -27,14 +27,22 @@ class OtherAccounts:
         self._account, self._provider = account, provider
         self._named: dict[str, str] = {}
 
-    def note(self, lines: Sequence[ProviderLine]) -> None:
-        """Note the payments of other accounts that some lines name."""
+    def note(self, lines: Sequence[ProviderLine], found: Sequence[Collection[str | None]]) -> None:
+        """Note the payments of other accounts that some lines name; `found` are our names of those of the account.
+
+        Two accounts may give the same receipt: a line with one of ours may name a payment of another account.
+        """
         if len(self._named) >= _MOST_NAMED:
             return
-        references = {each for line in lines if is_id(each := with_hyphens(line.reference))}
+        references = {
+            reference
+            for line, names in zip(lines, found, strict=True)
+            if is_id(reference := with_hyphens(line.reference)) and reference not in names
+        }
         for column in (Transaction.provider_reference, Transaction.id):
             self._named |= {row.id: row.provider_account for row in self._select(column, references)}
-        moved = {(line.provider_id, line.amount_cents) for line in lines if line.provider_id}
+        unknown = [line for line, names in zip(lines, found, strict=True) if line.provider_id and not names]
+        moved = {(line.provider_id, line.amount_cents) for line in unknown}
         for row in self._select(Transaction.provider_transaction_id, {receipt for receipt, _ in moved}):
             if row.provider == self._provider and (row.provider_transaction_id, row.amount_cents) in moved:
                 self._named[row.id] = row.provider_account
