@@ -183,7 +183,7 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     paid = Transaction.get_by_id(paid.id)
     day = f"{paid.completed_at.astimezone(KAMPALA).date()}"
     ann = operator("ann")
-    assert upload(ann, csv_file([mtn_row(paid)])).status_code == 303
+    imported = upload(ann, csv_file([mtn_row(paid)]))
     clock.advance(86_400)
     ann = operator("bob")
     assert visit("owner").get("/operator/days").status_code == 404
@@ -196,10 +196,14 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     assert "Its statement is empty" in ann.get("/operator/days/sandbox/2020-01-01").text
     assert close_on_page(ann, "2020-01-01", is_empty="yes").status_code == 303
     assert ann.get("/operator/days/sandbox/soon").status_code == 404
+    page = ann.get(f"/operator/days/sandbox/{day}").text
+    assert ("new?provider=sandbox" in page, "Its statement covers it" in page) == (True, True)
+    assert f'href="/console/operator/days/sandbox/{day}"' in ann.get(imported.location.removeprefix("/console")).text
     assert close_on_page(ann, day).status_code == 400
     assert upload(ann, csv_file([mtn_row(paid)]), covers_from=day).status_code == 400
     proposed = upload(ann, csv_file([mtn_row(paid)]), covers_from=day, covers_to=day)
     assert proposed.location == "/console/operator/proposals"
+    assert "What this statement covers is proposed" in ann.get(f"/operator/days/sandbox/{day}").text
     confirm_by(operator("cleo"), "State what a statement covers")
     assert "a statement covers it" in ann.get("/operator/days").text
     page = ann.get(f"/operator/days/sandbox/{day}").text

@@ -118,7 +118,12 @@ class DayService:
     def may_be_empty(self, request: CloseDay, context: RequestContext) -> bool:
         """Whether a day without a statement that covers it has no payment and no line either."""
         context.require_operator()
-        return _covered(request) is None and not _has_payments(request, self._clock.now()) and not _has_lines(request)
+        return not (_covered(request) or _has_payments(request, self._clock.now()) or _statement_with_lines(request))
+
+    def uncovered_statement(self, request: CloseDay, context: RequestContext) -> str | None:
+        """The newest statement with a line of a day that none covers, of which operators can state that it does."""
+        context.require_operator()
+        return None if _covered(request) else _statement_with_lines(request)
 
     def list(self, context: RequestContext) -> tuple[DayState, ...]:
         """The past 31 days of each account while the settings had it, newest first, and which of them are closed.
@@ -152,11 +157,11 @@ class DayService:
         if not request.is_empty:
             raise _refusal(
                 "No statement covers this day from before its first moment to after its last; import one that does, or "
-                "state on the page of its statement what it covers, which another operator confirms"
+                "state that its statement covers it, which another operator confirms"
             )
         if _has_payments(request, now):
             raise _refusal("There are payments of this day here, so its statement cannot be empty")
-        if _has_lines(request):
+        if _statement_with_lines(request):
             raise _refusal("A statement has lines of this day, so its statement cannot be empty")
         return DayBridge(0, 0, (), (), 0, frozenset(), frozenset(), "")
 
@@ -237,11 +242,13 @@ def _has_payments(request: CloseDay, now: datetime) -> bool:
     return bool(ended.exists() or Movement.select().where(came).exists())
 
 
-def _has_lines(request: CloseDay) -> bool:
-    """Whether a stored statement has a line of a day."""
+def _statement_with_lines(request: CloseDay) -> str | None:
+    """The newest stored statement with a line of a day."""
     of_provider = (ProviderStatement.provider == request.provider) & (ProviderStatement.state == StatementState.STORED)
-    lines = StatementDay.select().join(ProviderStatement, on=(ProviderStatement.id == StatementDay.statement_id))
-    return bool(lines.where(of_provider, StatementDay.day == request.date.isoformat()).exists())
+    lines = ProviderStatement.select().join(StatementDay, on=(ProviderStatement.id == StatementDay.statement_id))
+    of_day = lines.where(of_provider, StatementDay.day == request.date.isoformat())
+    newest = of_day.order_by(ProviderStatement.id.desc()).first()
+    return newest.id if newest else None
 
 
 def _without_line(payment: DayPayment) -> ComparedLine:

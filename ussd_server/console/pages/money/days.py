@@ -13,7 +13,7 @@ from ussd_server.console.blueprint import NO_PAGE, console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import who
 from ussd_server.console.pages.money.reconciliation import VERDICTS
-from ussd_server.console.pages.service.proposals import propose
+from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import PROVIDER, Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
@@ -97,6 +97,7 @@ def _wanted(provider: str, date: str, context: RequestContext) -> CloseDay:
 
 def _day_page(closing: CloseDay, context: RequestContext, error: ServiceError | None = None) -> str:
     closed, bridge, refusal = services().days.show(closing, context), None, None
+    uncovered = None if closed else services().days.uncovered_statement(closing, context)
     if closed is None:
         try:
             bridge = services().days.bridge(closing, context)
@@ -110,6 +111,8 @@ def _day_page(closing: CloseDay, context: RequestContext, error: ServiceError | 
         shown=bridge and _sums(bridge),
         takes_two=bridge is not None and bool(bridge.steps_for_two),
         is_ready=bridge is not None and not (bridge.missing or bridge.open_count),
+        statement=uncovered and services().provider_statements.show(uncovered, context),
+        is_proposed=uncovered and proposal_about(uncovered, context),
         may_be_empty=bridge is None and closed is None and services().days.may_be_empty(closing, context),
         refusal=refusal,
         error=error,

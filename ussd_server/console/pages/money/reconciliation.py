@@ -43,7 +43,7 @@ from ussd_server.services.reconciliation.messages import (
 from ussd_server.services.statement_layouts.messages import StatementPreview
 from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import written_amount
+from ussd_server.values import kampala_day, written_amount
 from ussd_server.wire import ListPage, keys_of, writer
 
 _LARGEST_BYTES = 101 * 1024 * 1024
@@ -188,7 +188,12 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
     open_proposals = services().proposals.list_open(context)
     proposed = {each.action for each in open_proposals if each.object_id == statement_id}
     return show_table(
-        "console/reconciliation/statement.html", table, seen=statement, verdicts=VERDICTS, proposed=proposed
+        "console/reconciliation/statement.html",
+        table,
+        seen=statement,
+        days=sorted({kampala_day(statement.first_at), kampala_day(statement.last_at)}),
+        verdicts=VERDICTS,
+        proposed=proposed,
     )
 
 
@@ -297,7 +302,7 @@ def _form(
     return render_template(
         "console/reconciliation/new.html",
         error=error,
-        provider=request.form.get("provider"),
+        provider=request.values.get("provider"),
         tried=tried,
         differences=list(islice(tried.differences(), _MOST_SHOWN)) if tried else (),
         verdicts=VERDICTS,
