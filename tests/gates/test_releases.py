@@ -195,6 +195,28 @@ def test_a_success_that_no_statement_has_is_reversed_and_counts_nowhere(world: W
     )
 
 
+@pytest.mark.parametrize("refunded_cents", [CENTS // 2, CENTS])
+def test_a_success_that_never_moved_counts_nowhere_and_what_was_given_back_of_it_does(
+    world: World, ours: Enquired, refunded_cents: int
+) -> None:
+    before, context = main_of(world.client.id), operator_context(world.client.id)
+    reconcile(world.services, succeed_between_two(ours, ours.receipt))
+    world.services.refunds.create(CreateRefund(ours.transaction_id, "back", refunded_cents), context)
+    never = UndonePayment(ours.transaction_id, CASE, BY, SECOND)
+    with pytest.raises(ServiceError, match="is not final yet"):
+        world.services.releases.end_unmoved(never, operator())
+    work(world.services, world.clock, 2)
+    assert world.services.releases.end_unmoved(never, operator()).status == "reversed"
+    assert main_of(world.client.id) - before == 2 * CENTS - refunded_cents
+    record = seen(world, ours.transaction_id)
+    assert (record.refunded_amount_cents, [each.status for each in record.events][-2:]) == (
+        refunded_cents,
+        ["succeeded", "reversed"],
+    )
+    with pytest.raises(ServiceError, match="Only a payment of ours that succeeded"):
+        world.services.releases.end_unmoved(never, operator())
+
+
 def test_a_success_that_a_newer_statement_has_did_move(world: World, ours: Enquired) -> None:
     without = succeed_between_two(ours, ours.receipt)
     reconcile(world.services, without)

@@ -74,13 +74,18 @@ def test_operators_name_a_receipt_as_long_as_a_till_and_a_statement_may(world: W
     assert (held(world), ours.row.status) == ((), "succeeded")
 
 
-def test_other_money_that_operators_settle_with_a_receipt_has_it(world: World, ours: Enquired) -> None:
+@pytest.mark.parametrize("is_told_before", [False, True])
+def test_other_money_that_operators_settle_with_a_receipt_has_it(
+    world: World, ours: Enquired, is_told_before: bool
+) -> None:
     booked = world.till.pay("SCH1042", SHILLINGS, "FIRST", number=None)
     ours.succeeds()
     ours.ask_now()
     assert (booked.status, ours.row.is_in_review) == ("booked", True), "it may be the same money"
+    if is_told_before:
+        assert world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=PAYER).status == "held"
     world.services.reviews.end(settling(ours, RECEIPT), operator())
     assert ours.row.status == "succeeded"
     told = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=None)
-    assert told.transaction_id == ours.transaction_id
+    assert (told.transaction_id, held(world)) == (ours.transaction_id, ())
     assert check_everything() == []

@@ -98,9 +98,11 @@ def take_back(row: Transaction, source: Source, now: datetime, note: str, lackin
         # Return the fee first: the account may have no more than the amount less the fee.
         legs.insert(0, Leg("move", FEE, FEES_ACCOUNT, row.account, row.fee_cents))
     write_entry(row.client_id, row.id, legs, now)
+    was_reversed = row.status == TransactionStatus.REVERSED
     row.status, row.released_at, row.updated_at = TransactionStatus.REVERSED, now, now
     row.save()
-    append_change(row, source, now, ChangeDetail(note=note))
+    if not was_reversed:
+        append_change(row, source, now, ChangeDetail(note=note))
     if row.origin == Origin.PAYER:
         _free_code(row)
 

@@ -51,7 +51,7 @@ from ussd_server.services.gates.receipts import (
     money_of_receipt,
     receipts_of,
 )
-from ussd_server.services.gates.uses import merge, note_told, note_use, use, write_use
+from ussd_server.services.gates.uses import merge, new_movement, note_told, note_use, use, write_use
 from ussd_server.services.transactions.create import Within
 from ussd_server.services.transactions.messages import TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
@@ -59,8 +59,6 @@ from ussd_server.values import (
     LONGEST_RECEIPT,
     canonical_receipt,
     comparable_receipt,
-    iso_milliseconds,
-    new_id,
     written_amount,
 )
 
@@ -97,24 +95,6 @@ class UseResult:
 _COUNTS = UseResult(UseOutcome.COUNTS)
 
 
-def new_movement(told: Told, now: datetime, **columns: Any) -> Movement:
-    """A movement of what a way tells, with these columns, which is not saved yet."""
-    return Movement(
-        id=new_id(now),
-        account=told.account,
-        direction=told.direction,
-        amount_cents=told.amount_cents,
-        at=told.at,
-        receipt=told.receipt or None,
-        phone_number=told.phone_number,
-        told=[],
-        beside=[],
-        created_at=now,
-        updated_at=now,
-        **columns,
-    )
-
-
 def find_or_make(told: Told, now: datetime, **columns: Any) -> Money:
     """Find the money that a way tells of, by its receipt, or make its movement, with these columns.
 
@@ -148,7 +128,7 @@ def use_for(row: Transaction, way: WayIn, now: datetime) -> UseResult:
         return _COUNTS
     account, receipts = account_of(row), receipts_of(row)
     if way is WayIn.REVIEW and has_contest(row):
-        make_own(row, now, told=[{"way": WayIn.REVIEW, "at": iso_milliseconds(now)}])
+        make_own(row, WayIn.REVIEW, now, now)
         return _COUNTS
     if len(receipts) < (2 if row.provider in WITH_TWO_RECEIPTS else 1):
         lock_amount(account, direction, row.amount_cents)

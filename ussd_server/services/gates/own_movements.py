@@ -3,48 +3,49 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.logs import Logger
 from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.gates.messages import UseKind, WayIn
+from ussd_server.services.gates.messages import Told, UseKind, WayIn
 from ussd_server.services.gates.receipts import (
     DIRECTIONS,
     account_of,
     direction_of,
     give_receipt,
     lock_receipt,
+    money_of_receipt,
     receipts_of,
 )
-from ussd_server.services.gates.uses import merge, note_told, use
+from ussd_server.services.gates.uses import merge, new_movement, note_told, use
 from ussd_server.services.transactions.messages import SUCCESSFUL
-from ussd_server.values import comparable_receipt, iso_milliseconds, new_id
+from ussd_server.values import comparable_receipt
 
 log = Logger(__name__)
 
 
-def make_own(row: Transaction, now: datetime, **columns: Any) -> Movement:
-    """Give a locked payment of ours a movement of its own, with these columns, and its receipts if no other has them.
+def make_own(
+    row: Transaction, way: WayIn | None, told_at: datetime, now: datetime, receipt: str | None = None
+) -> Movement:
+    """Give a locked payment of ours a movement of its own, and its receipts with what is held of them.
 
-    Operators said that it is other money than what has its receipt, or that it never moved.
+    Not what other money has. Operators said that it is other money than what has its receipt, or that it never moved.
     """
-    movement: Movement = Movement.create(
-        id=new_id(now),
-        account=account_of(row),
-        direction=direction_of(row),
-        amount_cents=row.amount_cents,
-        phone_number=row.phone_number,
-        beside=[],
-        created_at=now,
-        updated_at=now,
-        **columns,
+    told = Told(
+        way or WayIn.ENQUIRY, account_of(row), direction_of(row), row.amount_cents, receipt or "", row.phone_number
     )
+    movement = new_movement(told, now)
+    if way is not None:
+        note_told(movement, way, told_at)
+    movement.save(force_insert=True)
     use(movement, UseKind.PAYMENT, now, row.id)
-    for receipt in [lock_receipt(account_of(row), direction_of(row), each) for each in receipts_of(row)]:
-        if receipt.transaction_id in (None, row.id) and receipt.movement_id is None:
-            give_receipt(receipt, movement_id=movement.id)
+    for each in [lock_receipt(told.account, told.direction, each) for each in receipts_of(row)]:
+        other = money_of_receipt(each).movement
+        if other is not None and other.use_kind is None and other.amount_cents == row.amount_cents:
+            merge(other, movement, now)
+        elif other is None and each.transaction_id in (None, row.id):
+            give_receipt(each, movement_id=movement.id)
     return movement
 
 
@@ -70,8 +71,7 @@ def take_movement(
         return False
     own = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
     if own is None and row.provider_transaction_id is not None and movement is not None:
-        told = [{"way": WayIn.ENQUIRY, "at": iso_milliseconds(row.completed_at)}]
-        own = make_own(row, now, told=told, receipt=row.provider_transaction_id)
+        own = make_own(row, WayIn.ENQUIRY, row.completed_at, now, row.provider_transaction_id)
     if written and comparable_receipt(written) not in map(comparable_receipt, receipts_of(row)):
         column = "provider_transaction_id" if row.provider_transaction_id is None else "provider_receipt"
         if getattr(row, column) is None:

@@ -11,9 +11,8 @@ from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.likeness import has_receipt_of
 from ussd_server.services.gates.messages import Told
-from ussd_server.services.gates.movements import new_movement
 from ussd_server.services.gates.receipts import give_receipt, lock_told, receipts_of
-from ussd_server.services.gates.uses import note_told
+from ussd_server.services.gates.uses import new_movement, note_told
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionStatus
 from ussd_server.values import comparable_receipt
 

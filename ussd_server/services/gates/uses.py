@@ -1,16 +1,35 @@
-"""Uses of movements: each is a row, the last one counts, and the database refuses a second payment."""
+"""New movements and their uses: each use is a row, the last one counts, and the database refuses a second payment."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from peewee import fn
 
 from ussd_server.models.movements import Movement, MovementReceipt, MovementUse
-from ussd_server.services.gates.messages import UseKind, WayIn
+from ussd_server.services.gates.messages import Told, UseKind, WayIn
 from ussd_server.values import comparable_receipt, iso_milliseconds, new_id
 
 _OF_PAYER = ("at", "code", "phone_number", "name")
+
+
+def new_movement(told: Told, now: datetime, **columns: Any) -> Movement:
+    """A movement of what a way tells, with these columns, which is not saved yet."""
+    return Movement(
+        id=new_id(now),
+        account=told.account,
+        direction=told.direction,
+        amount_cents=told.amount_cents,
+        at=told.at,
+        receipt=told.receipt or None,
+        phone_number=told.phone_number,
+        told=[],
+        beside=[],
+        created_at=now,
+        updated_at=now,
+        **columns,
+    )
 
 
 def is_told_by(movement: Movement, way: WayIn) -> bool:

@@ -32,6 +32,7 @@ from ussd_server.services.movements.movements import (
     find_movement,
     held_movement,
     refusal,
+    require_refunds_final,
     sign_last_use,
     told_of,
     view_of_movement,
@@ -256,9 +257,8 @@ def _require_fits(payment: Transaction, movement: Movement) -> None:
     has_moved = payment.status in SUCCESSFUL
     if not has_moved and direction_of(payment) != movement.direction:
         raise refusal(f"Transaction {payment.id} has not moved money yet that could come back")
-    unfinished = Transaction.select().where(Transaction.refund_of == payment.id, Transaction.status.in_(UNFINISHED))
-    if has_moved and direction_of(payment) != movement.direction and (refund := unfinished.first()) is not None:
-        raise refusal(f"Refund {refund.id} of it decides about the money, and is not final yet")
+    if has_moved and direction_of(payment) != movement.direction:
+        require_refunds_final(payment)
 
 
 def _effect_of(movement: Movement) -> Effect:

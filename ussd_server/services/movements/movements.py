@@ -232,6 +232,13 @@ def sign_last_use(vault: Vault, movement_id: str) -> None:
     sign_row(vault, MovementUse, last_use(movement_id).id)
 
 
+def require_refunds_final(payment: Transaction) -> None:
+    """INVALID_REQUEST while a refund of a collection is not final."""
+    unfinished = Transaction.select().where(Transaction.refund_of == payment.id, Transaction.status.in_(UNFINISHED))
+    if (refund := unfinished.first()) is not None:
+        raise refusal(f"Refund {refund.id} of it decides about the money, and is not final yet")
+
+
 def refusal(sentence: str) -> ServiceError:
     return ServiceError(Code.INVALID_REQUEST, sentence)
 

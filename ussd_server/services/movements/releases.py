@@ -33,6 +33,7 @@ from ussd_server.services.movements.movements import (
     has_its_money,
     last_use,
     refusal,
+    require_refunds_final,
     sign_last_use,
     view_of_movement,
 )
@@ -46,6 +47,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.audited import audit_payment
 from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.messages import (
+    SUCCESSFUL,
     Origin,
     Source,
     TransactionStatus,
@@ -103,8 +105,8 @@ class ReleaseService:
         """Reverse a success of ours that never moved, as two operators say: it counts nowhere from now on.
 
         TRANSACTION_NOT_FOUND, and INVALID_REQUEST for what is no payment of ours at a provider that succeeded, without
-        a statement that covers it and lacks it, or has another amount, where a newer one has it, while refunds of it
-        stand, and unless two different people are named with a reason.
+        a statement that covers it and lacks it, or has another amount, where a newer one has it, while a refund of it
+        is not final, and unless two different people are named with a reason.
         """
         context.require_operator()
         decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
@@ -112,7 +114,7 @@ class ReleaseService:
         with unit_of_work():
             row, differences = _unmoved(request.transaction_id)
             movement = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
-            movement = movement or make_own(row, now, told=[], receipt=row.provider_transaction_id)
+            movement = movement or make_own(row, None, now, now, row.provider_transaction_id)
             use(movement, UseKind.RELEASE, now, row.id, decided_by, reason)
             sign_last_use(self._vault, movement.id)
             _take_back(row, now, f"It never moved: {reason}")
@@ -172,13 +174,13 @@ def _unmoved(transaction_id: str) -> tuple[Transaction, list[StatementDifference
         raise refusal("No statement that covers it lacks it, or has another amount")
     if (newer := _statement_with(row, differences)) is not None:
         raise refusal(f"A newer statement has it: {newer.file_name}")
-    _require_whole(row)
+    require_refunds_final(row)
     return row, differences
 
 
 def _is_success_of_ours(row: Transaction) -> bool:
     is_ours = row.type in _OURS and row.origin != Origin.PAYER
-    return is_ours and row.status == TransactionStatus.SUCCEEDED
+    return is_ours and row.status in SUCCESSFUL and row.released_at is None
 
 
 def _lacking(row: Transaction) -> Any:
@@ -255,13 +257,9 @@ def _take_back(row: Transaction, now: datetime, note: str) -> None:
 
 
 def _require_releasable(row: Transaction) -> None:
+    """INVALID_REQUEST for a payment of ours, and while refunds or corrections of a payment stand."""
     if row.origin != Origin.PAYER and row.type != TransactionType.CORRECTION:
         raise refusal(f"Transaction {row.id} is a payment of ours; `movements unmoved` says that it never moved")
-    _require_whole(row)
-
-
-def _require_whole(row: Transaction) -> None:
-    """INVALID_REQUEST while refunds or corrections of a payment stand."""
     stand = Transaction.select().where(Transaction.corrects == row.id, Transaction.status != TransactionStatus.REVERSED)
     if row.status != TransactionStatus.SUCCEEDED or left_of(row) != row.amount_cents or stand.exists():
         raise refusal("Refunds or corrections of it stand")

@@ -267,7 +267,7 @@ CREATE TRIGGER transactions_fixed BEFORE UPDATE ON transactions
     FOR EACH ROW WHEN (
         (NEW.callback_url, NEW.description, NEW.metadata, NEW.effect, NEW.corrects, NEW.reason) IS DISTINCT FROM
         (OLD.callback_url, OLD.description, OLD.metadata, OLD.effect, OLD.corrects, OLD.reason)
-        OR (OLD.status = 'reversed' AND NEW.released_at IS DISTINCT FROM OLD.released_at))
+        OR (OLD.released_at IS NOT NULL AND NEW.released_at IS DISTINCT FROM OLD.released_at))
     EXECUTE FUNCTION refuse_change();
 
 CREATE FUNCTION guard_sender() RETURNS trigger LANGUAGE plpgsql AS $$

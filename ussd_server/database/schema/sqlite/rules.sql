@@ -268,7 +268,7 @@ BEGIN SELECT RAISE(ABORT, 'a transaction never changes its payout'); END;
 CREATE TRIGGER transactions_fixed BEFORE UPDATE ON transactions
 WHEN (NEW.callback_url, NEW.description, NEW.metadata, NEW.effect, NEW.corrects, NEW.reason) IS NOT
     (OLD.callback_url, OLD.description, OLD.metadata, OLD.effect, OLD.corrects, OLD.reason)
-    OR (OLD.status = 'reversed' AND NEW.released_at IS NOT OLD.released_at)
+    OR (OLD.released_at IS NOT NULL AND NEW.released_at IS NOT OLD.released_at)
 BEGIN SELECT RAISE(ABORT, 'rows of transactions are never changed or removed'); END;
 
 CREATE TRIGGER transactions_sender BEFORE UPDATE OF user_id, menu_id, menu_version ON transactions

@@ -170,17 +170,19 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
             return True
         refunded = payload.get("refunded_amount")
         collected = amounts["amount"] if row["type"] == "collection" else 0
-        is_given_back = outcome.status == "reversed" and row["released_at"] is not None and refunded == 0
-        if refunded is not None and not (is_given_back or _may_be_refunded(refunded, event, outcome, collected)):
+        is_whole = outcome.status == "reversed" and row["released_at"] is None
+        if refunded is not None and not _may_be_refunded(refunded, event, outcome, collected, is_whole=is_whole):
             return True
     return bool(events) and not _ends_with(row, outcome, payload)
 
 
-def _may_be_refunded(refunded: object, event: _EventRow, outcome: _Outcome, collected: float) -> bool:
-    """Return whether an event may show that so much of what was collected was refunded."""
-    if outcome.status == "reversed":
+def _may_be_refunded(
+    refunded: object, event: _EventRow, outcome: _Outcome, collected: float, *, is_whole: bool
+) -> bool:
+    """Return whether an event may show that so much of what was collected was refunded; `is_whole`: all of it was."""
+    if is_whole:
         return refunded == collected
-    if (event.type == _NEEDS_REVIEW or outcome.was_reversed) and outcome.status == "succeeded":
+    if outcome.was_reversed or (event.type == _NEEDS_REVIEW and outcome.status == "succeeded"):
         return isinstance(refunded, int | float) and 0 <= refunded <= collected
     return refunded == 0
 

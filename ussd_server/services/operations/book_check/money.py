@@ -172,8 +172,8 @@ _RULES_OF_TRANSACTIONS = {
                 AND (status NOT IN ('failed', 'reversed') OR due_at IS NOT NULL))""",
     "is reversed without refunds of all of it, or has them and is not reversed": """
         SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high
-            AND type <> 'settlement'
-            AND (status = 'reversed' AND NOT {is_given_back}) <> (amount_cents <= coalesce((
+            AND type <> 'settlement' AND NOT {is_given_back}
+            AND (status = 'reversed') <> (amount_cents <= coalesce((
                 SELECT sum(amount_cents) FROM transactions
                 WHERE refund_of = paid.id AND status = 'succeeded'), 0))""",
     "is reversed without a deposit of what the bank sent back, or has one and is not reversed": """
