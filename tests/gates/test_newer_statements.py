@@ -81,6 +81,21 @@ def test_a_refund_that_came_back_is_money_to_us(world: World) -> None:
     assert (came_back.direction, came_back.amount_cents) == ("in", refund.amount_cents)
 
 
+@pytest.mark.parametrize("own_line", [None, 0, 1])
+def test_what_a_provider_takes_back_is_a_refund_under_the_receipt_of_its_collection_if_no_other_line_is(
+    world: World, own_line: int | None
+) -> None:
+    sale = sold(world)
+    world.refund(sale.transaction_id, "S1")
+    refund = Transaction.get(Transaction.refund_of == sale.transaction_id)
+    lines = [mtn_row(sale.row), mtn_row(sale.row, Id="REV1", Type="Reversal")]
+    if own_line is not None:
+        lines.insert(1 + own_line, mtn_row(refund, Type="Reversal"))
+    reconcile(world.services, lines)
+    found = [(each.receipts, each.direction) for each in held(world)]
+    assert found == ([] if own_line is None else [(("REV1",), "out")])
+
+
 def test_what_a_provider_takes_back_is_not_a_refund_that_has_a_line_of_its_own(world: World) -> None:
     sale = sold(world)
     context = operator_context(world.client.id)

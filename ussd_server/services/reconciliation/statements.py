@@ -321,7 +321,7 @@ class _Comparison:
             DayLine(
                 bytes.fromhex(match.receipt),
                 compared.transaction_id or "",
-                match.compared.moved_cents,
+                compared.moved_cents,
                 at,
                 compared.verdict,
                 compared.is_difference,

@@ -52,6 +52,8 @@ class Matcher:
         self._dates = dates
         self._matched: set[bytes] = set()
         self._failed: set[bytes] = set()
+        # Reversals that name a collection alone, with its refunds: another line may be the refund.
+        self._put_off: dict[int | None, tuple[ProviderLine, list[OurPayment], dict[str, list[OurPayment]]]] = {}
         self.ours_cents = 0
         self.theirs_cents = 0
         # Receipts that the statement tells first, the last one of each payment, by the payment.
@@ -63,10 +65,20 @@ class Matcher:
         found = [{name for each in ours for name in (each.id, each.provider_reference)} for ours in named]
         self.others.note(lines, found)
         refunds = self._refunds_of(lines, named)
-        return [self._match(line, ours, refunds) for line, ours in zip(lines, named, strict=True)]
+        matches = []
+        for line, ours in zip(lines, named, strict=True):
+            if line.type is LineType.REVERSAL and ours and all(refunds.get(each.id) for each in ours):
+                self._put_off[line.line] = line, ours, refunds
+                result = _result(line, Verdict.REVERSAL, None, None, None)
+                matches.append(Match(result, at=line.at, receipt=receipt_of(line)))
+            else:
+                matches.append(self._match(line, ours, refunds))
+        return matches
 
     def decide(self, match: Match) -> ComparedLine:
         """The final result of a line; call once for each, in their order, after every line was compared."""
+        if (put_off := self._put_off.pop(match.compared.line, None)) is not None:
+            match = self._match(*put_off)
         if match.unmoved is None:
             return match.compared
         key = _key(match.compared.transaction_id or "")
