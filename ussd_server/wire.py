@@ -148,6 +148,12 @@ def keys_of(view: Any) -> tuple[str, ...]:
     return tuple(field.key for field in _fields(view))
 
 
+@cache
+def names_in_json(view: Any) -> Mapping[str, str]:
+    """Return the names in JSON of all fields of a view, `Internal` ones too, by their own."""
+    return {name: _key(name, hint) for name, hint in get_type_hints(view, include_extras=True).items()}
+
+
 def fields_without(message: Any, *marks: type) -> tuple[str, ...]:
     """Return the names of a message's fields that are `Annotated` with none of these marks."""
     hints = get_type_hints(message, include_extras=True)
@@ -213,8 +219,11 @@ def _key_and_meaning(name: str, hint: Any) -> Iterator[tuple[str, str]]:
     meanings = marks_of(hint, str)
     if not meanings and not marks_of(hint, _Internal):
         raise TypeError(f"The field {name} states no meaning and is not Internal")
-    key = next((mark.name for mark in marks_of(hint, Key)), name.removesuffix("_cents"))
-    yield from ((key, meaning) for meaning in meanings)
+    yield from ((_key(name, hint), meaning) for meaning in meanings)
+
+
+def _key(name: str, hint: Any) -> str:
+    return next((mark.name for mark in marks_of(hint, Key)), name.removesuffix("_cents"))
 
 
 def _object_writer(view: Any) -> Callable[[Any], Any]:

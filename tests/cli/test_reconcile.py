@@ -51,7 +51,7 @@ def test_the_day_is_closed_at_the_command_line(
     file, out, headings = tmp_path / "day.csv", tmp_path / "result.csv", tmp_path / "headings.csv"
     lines = [mtn_row(first), mtn_row(second, Amount="4,000.50"), mtn_row(third, Id="=1+1", **{"External id": ""})]
     file.write_bytes(csv_file(lines))
-    refused = run("reconcile", "sandbox", file, "--json", "--csv", out)
+    refused = run("reconcile", "SANDBOX", file, "--json", "--csv", out)
     assert (refused.exit_code, out.exists()) == (2, False)
     assert json.loads(refused.output)["error"] == (
         "day.csv looks like the wrong file: 3 differences in 3 lines. "
@@ -217,7 +217,7 @@ def test_a_layout_is_shown_kept_used_and_removed_at_the_command_line(run: Run, t
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_money_of_each_direction_is_held(run: Run) -> None:
-    file = Path(__file__).parents[1] / "services" / "reconciliation" / "files" / "mtn_signed.csv"
+    file = Path(__file__).parents[1] / "services" / "reconciliation" / "reading" / "files" / "mtn_signed.csv"
     imported = run("reconcile", "mtn", file, "--yes", "--json")
     assert [each["theirs"] for each in json.loads(imported.output)["differences"]] == [5000, 30000, 4000, -90000]
     assert json.loads(run("reconcile", "review", "list", "--json").output)["items"] == []
@@ -278,7 +278,7 @@ def test_a_day_is_closed_with_what_two_state_and_with_a_second_name_where_it_tak
     refused = run(*close)
     assert (refused.exit_code, refused.output) == (1, "Error: This bridge takes two operators: other_day UGX 5,000\n")
     closed = json.loads(run(*close, "--and", "Ben", "--json").output)
-    assert (closed["closed_by"], closed["confirmed_by"]) == ("Ann", "Ben")
+    assert (closed["provider"], closed["closed_by"], closed["confirmed_by"]) == ("sandbox", "Ann", "Ben")
     assert closed["bridge"] == [
         {"verdict": "matched", "count": 1, "amount": 0, "late_for": None},
         {"verdict": "not_theirs", "count": 1, "amount": 5000, "late_for": None},

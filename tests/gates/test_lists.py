@@ -36,13 +36,13 @@ def test_a_list_has_each_money_once_the_newest_first_and_our_payments_as_their_o
     found = _listed(world)
     assert [each.receipts for each in found] == [("N2",), ("N1",), (RECEIPT,)]
     own = found[2]
-    assert (own.movement_id, own.provider, own.direction) == (ours.transaction_id, "sandbox", "in")
+    assert (own.movement_id, own.account, own.direction) == (ours.transaction_id, "sandbox", "in")
     assert (own.reference, own.phone_number) == (ours.row.provider_reference, PAYER)
     assert [each.way for each in own.told] == [WayIn.ENQUIRY]
     assert [each.use and each.use.kind for each in found] == [None, UseKind.PAYMENT, UseKind.PAYMENT]
     day = ours.row.completed_at.astimezone(KAMPALA).date()
-    assert _listed(world, provider="sandbox", day=day) == found
-    assert (_listed(world, provider="bank"), _listed(world, is_held=True)) == ([], found[:1])
+    assert _listed(world, account="sandbox", day=day) == found
+    assert (_listed(world, account="bank"), _listed(world, is_held=True)) == ([], found[:1])
 
 
 def test_a_payment_shows_the_movement_that_it_uses_or_is(world: World) -> None:

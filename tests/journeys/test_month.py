@@ -131,7 +131,7 @@ def close_day(m: School, day: int) -> None:
         assert "Its statement is empty" in m.ann.open(page)
         fields = {"is_empty": "yes"}
     else:
-        file = {"provider": "mtn", "file": (statement, f"{day}.csv"), "is_confirmed": "yes"}
+        file = {"account": "mtn", "file": (statement, f"{day}.csv"), "is_confirmed": "yes"}
         imported = m.ann.send("/operator/reconciliation/new", **file)
         m.ann.send(f"{imported}/cover", covers_from=covered, covers_to=covered, reason="The portal's file of the day")
         m.bob.confirm()
@@ -250,7 +250,7 @@ def agree(m: School) -> None:
     assert moved["settlement"] == -sum(m.bank.values())
     of_provider = m.mtn.book.paid_cents(("requesttopay",)) - m.mtn.book.paid_cents(m.mtn.payout_kinds)
     at_provider = moved["collection"] + moved["disbursement"] + moved["refund"]
-    days = [each.closed for each in m.services.days.list(operator_context()) if each.provider == "mtn" and each.closed]
+    days = [each.closed for each in m.services.days.list(operator_context()) if each.account == "mtn" and each.closed]
     sums = [sum(day.ours_cents for day in days), sum(day.theirs_cents for day in days)]
     assert [len(days), *sums] == [30, of_provider, of_provider]
     assert at_provider * 100 == of_provider

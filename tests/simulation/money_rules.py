@@ -78,7 +78,7 @@ def everything_real_is_booked(history: History) -> Iterator[str]:
 
 def closed_days_are_what_moved(history: History) -> Iterator[str]:
     """A day is closed with everything that moved on it, as far as no wrong file told otherwise, and stays so."""
-    rows = {(row["provider"], row["day"]): (row["ours_cents"], row["theirs_cents"]) for row in history.of["closed_day"]}
+    rows = {(row["account"], row["day"]): (row["ours_cents"], row["theirs_cents"]) for row in history.of["closed_day"]}
     for line in history.of["closed"]:
         moved = [each for each in history.of["moved"] if each["account"] == line["account"]]
         theirs = sum(each["cents"] for each in moved if line["begins"] <= each["moved_at"] < line["ends"])

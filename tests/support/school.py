@@ -115,7 +115,7 @@ class School:
         """What the bank paid, by its references."""
         self.received: dict[str, list[str]] = {}
         """The messages that each phone received."""
-        (paths,) = (each for each in services.notices.paths(_OPERATOR) if each.provider == "mtn")
+        (paths,) = (each for each in services.notices.paths(_OPERATOR) if each.account == "mtn")
         (self._reports,) = services.sms_reports.paths(_OPERATOR)
         self._http = httpx2.Client(transport=httpx2.WSGITransport(app=app))
         self.till = Till(f"http://service{paths.path}", paths.secret, self._http, clock.now)

@@ -64,7 +64,7 @@ def notify_payment(provider: str, secret: str) -> Response:
     notices.require_signature(provider, headers, request.get_data())
     current = current_request()
     context = RequestContext(Caller(CallerKind.NOBODY), current.request_id, current.address)
-    answer = notices.notify(messages.NotifyPayment(provider=provider, **_parts(_NOTICE, is_storable=False)), context)
+    answer = notices.notify(messages.NotifyPayment(account=provider, **_parts(_NOTICE, is_storable=False)), context)
     return _reply(f"The payment is {answer.status}", _write_notified(answer))
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from datetime import datetime
 from functools import partial, update_wrapper
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from ussd_server.values import iso_milliseconds, shillings
+from ussd_server.wire import names_in_json
 
 EXAMPLE_ID = "019ab3c4-0000-7000-8000-000000000000"
 """The id of an object in examples."""
@@ -174,9 +175,10 @@ def _plain(value: Any) -> Any:
     if not is_dataclass(value) or isinstance(value, type):
         return str(value)
     plain = {}
-    for field in fields(value):
-        content, name = getattr(value, field.name), field.name.removesuffix("_cents").removesuffix("_")
-        plain[name] = shillings(content) if field.name.endswith("_cents") and content is not None else content
+    for name, key in names_in_json(type(value)).items():
+        content = getattr(value, name)
+        is_amount = name.endswith("_cents") and content is not None
+        plain[key.removesuffix("_")] = shillings(content) if is_amount else content
     return plain
 
 

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from ussd_server.console.actions import action_in_words
 from ussd_server.languages import gettext, marked, retold
+from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.registry import short_name
 from ussd_server.services.reports.messages import MovedInSpan
 from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
@@ -146,6 +147,11 @@ def provider_name(name: str | None) -> str:
     return f"{short[:1].upper()}{short[1:]}"
 
 
+def account_name(name: str) -> str:
+    """The displayed name of an account at a provider, or of the bank: as it is typed, unless it is its provider's."""
+    return provider_name(name) if name in (*PROVIDER_NAMES, "bank") else name
+
+
 def network_name(code: str | None) -> str:
     """The displayed name of a network code; the code if it has no name here."""
     return NETWORKS.get(code or "", code or "")
@@ -248,6 +254,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "iso": iso,
     "points": points,
     "action_in_words": _as_shown(action_in_words),
+    "account_name": account_name,
     "provider_name": provider_name,
     "network_name": network_name,
     "language_name": language_name,

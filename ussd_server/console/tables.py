@@ -91,7 +91,7 @@ def pages(read: Callable[[Any, RequestContext], Page[Any]], wanted: Any, context
     return ListedPage(page.items, page.next_cursor, lambda cursor: read(replace(wanted, cursor=cursor), context))
 
 
-PROVIDER = Column("provider", "Provider", "word", value=lambda row: formats.provider_name(row.provider))
+ACCOUNT = Column("account", "Account", "word", value=lambda row: formats.account_name(row.account))
 
 
 @dataclass(frozen=True, slots=True)

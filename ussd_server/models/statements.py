@@ -28,7 +28,7 @@ class ProviderStatement(Table):
     """
 
     id = IdField(primary_key=True)
-    provider = TextField()
+    account = TextField()
     digest = TextField()
     file_name = TextField()
     first_at = MomentField()
@@ -52,7 +52,7 @@ class StatementDifference(Table):
 
     id = IdField(primary_key=True)
     key = TextField()
-    provider = TextField()
+    account = TextField()
     statement_id = IdField()
     line = IntegerField(null=True)
     verdict = TextField()
@@ -105,7 +105,7 @@ class StatementCoverage(Table):
 
     id = IdField(primary_key=True)
     statement_id = IdField()
-    provider = TextField()
+    account = TextField()
     kind = TextField()
     first_at = MomentField()
     last_at = MomentField()
@@ -125,13 +125,13 @@ class StatementDay(Table):
 
 
 class ClosedDay(Table):
-    """A day in Kampala that an operator has closed for a provider. `bridge` has the steps from ours to theirs.
+    """A day in Kampala that an operator has closed for an account. `bridge` has the steps from ours to theirs.
 
     `statement_id` is the newest statement that covers the day, null for a day whose statement was empty.
     `confirmed_by` is the second operator, where the bridge took two.
     """
 
-    provider = TextField()
+    account = TextField()
     day = TextField()
     statement_id = IdField(null=True)
     ours_cents = CentsField()
@@ -142,7 +142,7 @@ class ClosedDay(Table):
     confirmed_by = TextField(null=True)
 
     class Meta:
-        primary_key = CompositeKey("provider", "day")
+        primary_key = CompositeKey("account", "day")
 
 
 class DayProof(Table):
@@ -153,7 +153,7 @@ class DayProof(Table):
     """
 
     id = IdField(primary_key=True)
-    provider = TextField()
+    account = TextField()
     day = TextField()
     statements = JsonField()
     first_at = MomentField(null=True)
@@ -211,7 +211,7 @@ def insert_differences(rows: Sequence[dict[str, Any]]) -> None:
 
 
 _COLUMNS = (
-    "id", "key", "provider", "statement_id", "line", "verdict", "provider_id", "reference", "transaction_id",
+    "id", "key", "account", "statement_id", "line", "verdict", "provider_id", "reference", "transaction_id",
     "moved_cents", "ours", "theirs", "dated", "party", "opened_at",
 )  # fmt: skip
 _TAKE_OVER = """UPDATE statement_differences AS known SET statement_id = found.statement_id, line = found.line

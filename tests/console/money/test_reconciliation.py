@@ -33,7 +33,7 @@ def upload(visitor: ConsoleVisitor, content: bytes, provider: str = "sandbox", *
     """Send the form of a new comparison."""
     visitor.get("/operator/reconciliation/new")
     file = (io.BytesIO(content), "<b>day</b>.csv")
-    return visitor.post("/operator/reconciliation/new", provider=provider, file=file, **fields)
+    return visitor.post("/operator/reconciliation/new", account=provider, file=file, **fields)
 
 
 def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
@@ -156,7 +156,7 @@ def test_a_bad_statement_is_refused_in_one_sentence(operator: Operators) -> None
         refused = upload(ann, content, provider)
         assert refused.status_code == 400
         assert sentence in re.search(r'role="alert">([^<]+)<', refused.text)[1]  # type: ignore[index]
-    assert "Choose a file." in ann.post("/operator/reconciliation/new", provider="mtn").text
+    assert "Choose a file." in ann.post("/operator/reconciliation/new", account="mtn").text
     too_large = ann.web.post("/console/operator/reconciliation/new", data=b"", content_length=200 * 1024 * 1024)
     assert too_large.status_code == 413
     missing = "019e0000-0000-7000-8000-000000000000"
@@ -197,7 +197,7 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     assert close_on_page(ann, "2020-01-01", is_empty="yes").status_code == 303
     assert ann.get("/operator/days/sandbox/soon").status_code == 404
     page = ann.get(f"/operator/days/sandbox/{day}").text
-    assert ("new?provider=sandbox" in page, "Its statement covers it" in page) == (True, True)
+    assert ("new?account=sandbox" in page, "Its statement covers it" in page) == (True, True)
     assert f'href="/console/operator/days/sandbox/{day}"' in ann.get(imported.location.removeprefix("/console")).text
     assert close_on_page(ann, day).status_code == 400
     assert upload(ann, csv_file([mtn_row(paid)]), covers_from=day).status_code == 400
@@ -274,7 +274,7 @@ def test_the_reading_of_a_file_is_shown_and_corrected_before_anything_is_stored(
     again = upload(ann, FOREIGN + b"77003,20/04/2026 10:00,Sale,7000\n", "mtn", result="try")
     assert (again.status_code, "UGX 12,000" in again.text) == (200, True)
     # A part of the page keeps the chosen file, also when the file is refused.
-    form = {"csrf_token": ann.token, "provider": "mtn", "file": (io.BytesIO(b"%PDF"), "day.pdf")}
+    form = {"csrf_token": ann.token, "account": "mtn", "file": (io.BytesIO(b"%PDF"), "day.pdf")}
     part = ann.web.post("/console/operator/reconciliation/new", data=form, headers={"HX-Request": "true"})
     assert (part.status_code, "PDF" in part.text) == (200, True)
 

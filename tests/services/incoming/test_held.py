@@ -177,7 +177,7 @@ def test_what_a_line_moved_and_belongs_to_nothing_is_held_at_once_whatever_file_
 ) -> None:
     payment = not_ours(services)
     assert (payment.use, payment.amount_cents, payment.phone_number) == (None, 7000_00, PAYER)
-    assert (payment.provider, payment.receipts, payment.code) == ("mtn", ("S1",), None)
+    assert (payment.account, payment.receipts, payment.code) == ("mtn", ("S1",), None)
     assert payment.at is not None
     assert (payment.at.hour, payment.line and payment.line.line) == (5, 4)
     assert open_reviews(services) == ()

@@ -80,7 +80,7 @@ WITHOUT_TRIGGERS = [
 def books(services: Services, scene: Scene, clock: MovableClock, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """The scene with a key and a closed day, when the day of all this is over."""
     api_key = ExampleClient(services, "Keys").create_key("balance:read").id
-    closed = {"provider": "mtn", "day": "2026-11-01", "ours_cents": 5, "theirs_cents": 5, "bridge": []}
+    closed = {"account": "mtn", "day": "2026-11-01", "ours_cents": 5, "theirs_cents": 5, "bridge": []}
     ClosedDay.insert(**closed, closed_by="Ann", closed_at=clock.now()).execute()
     clock.advance(26 * 3600)
     services.history_digests.write()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import date
+from io import BytesIO
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.services.payouts.desk import PayoutDesk
 from tests.services.payouts.desk import row as payout_row
 from tests.services.processing.moves import NUMBERS, Move, old_connection, second_connection
 from tests.services.processing.test_earlier_places import lose
-from tests.services.reconciliation.statement_files import mtn_row, reconcile
+from tests.services.reconciliation.statement_files import csv_file, mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.money import a_client, balances, deposit, operator, request
 from ussd_server.cli.service.doctor_database import check_places
@@ -26,6 +27,7 @@ from ussd_server.services.movements.messages import CorrectMovement, ListMovemen
 from ussd_server.services.operations.book_check.sums import account_sums
 from ussd_server.services.providers.messages import AdoptPlace, ChooseConnection
 from ussd_server.services.reconciliation.messages import CloseDay, CoverDays
+from ussd_server.services.statement_layouts.messages import PreviewStatement
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction
 from ussd_server.settings import Settings
 from ussd_server.status import ServiceError
@@ -122,12 +124,28 @@ def test_each_statement_is_compared_with_its_account_and_each_day_is_closed(move
         move.clock.advance(86_400)
         move.services.provider_statements.cover(stated, operator())
         closed = move.services.days.close(CloseDay(day, account, "Ann"), operator())
-        assert (closed.provider, closed.ours_cents) == (account, sum(row.amount_cents for row in rows))
+        assert (closed.account, closed.ours_cents) == (account, sum(row.amount_cents for row in rows))
         assert [(step.verdict, step.count) for step in closed.bridge] == [("matched", len(rows))]
     with pytest.raises(ServiceError, match="There is no account"):
         move.services.days.close(CloseDay(day, "mtn-new", "Ann", is_empty=True), operator())
-    assert {each.provider for each in move.services.days.list(operator())} == {"mtn", "mtn-own", "sandbox"}
+    assert {each.account for each in move.services.days.list(operator())} == {"mtn", "mtn-own", "sandbox"}
     assert check_everything() == []
+
+
+@pytest.mark.parametrize("move", ["mtn"], indirect=True)
+def test_accounts_called_otherwise_than_their_provider_are_found_by_their_own_names(
+    move: Move, other: RequestContext
+) -> None:
+    own = second_connection(move, "OWN", "acme-wallet")
+    move.start(move.new, **own, USSD_MTN_ACCOUNT="shop-wallet")
+    theirs = pay(move, other, "collection", "t")
+    for provider in ("mtn", None):
+        shown = PreviewStatement(BytesIO(csv_file([mtn_row(theirs)])), provider)
+        assert move.services.statement_layouts.preview(shown, operator()).provider == "mtn"
+    moved = move.services.movements.list(ListMovements(account="shop-wallet"), operator()).items
+    assert [each.movement_id for each in moved] == [theirs.id]
+    with pytest.raises(ServiceError, match="There is no account 'mtn'; there are: acme-wallet, "):
+        move.services.movements.list(ListMovements(account="mtn"), operator())
 
 
 @pytest.mark.parametrize("move", ["mtn"], indirect=True)
@@ -141,13 +159,13 @@ def test_an_account_that_left_the_settings_is_still_compared_and_listed_while_it
     assert reconcile(move.services, [mtn_row(mine)], "mtn-own").statement.lines == {"matched": 1}
     assert {each.account for each in account_sums()} == {"mtn-own"}
     move.clock.advance(3 * 86_400)
-    listed = {each.date for each in move.services.days.list(operator()) if each.provider == "mtn-own"}
+    listed = {each.date for each in move.services.days.list(operator()) if each.account == "mtn-own"}
     assert listed == {str(day)}
     held = reconcile(move.services, [mtn_row(mine, Id="777", **{"External id": "their own"})], "mtn-own")
     assert held.is_stored
     (movement,) = move.services.movements.list(ListMovements(is_held=True), operator()).items
-    assert movement.provider == "mtn-own"
-    moved = move.services.movements.list(ListMovements(provider="mtn-own"), operator()).items
+    assert movement.account == "mtn-own"
+    moved = move.services.movements.list(ListMovements(account="mtn-own"), operator()).items
     assert {each.movement_id for each in moved} == {mine.id, movement.movement_id}
     wanted = AdoptPlace(mine.sent_to, "mtn", "One wallet", "Ann", "Ben")
     with pytest.raises(ServiceError, match="Its account is mtn, and that of the payments mtn-own"):
@@ -199,7 +217,7 @@ def test_what_payers_send_is_booked_at_the_account_of_its_path(move: Move, other
     services, till = move.services, Till(move.services)
     services.payment_codes.set_prefix(SetPrefix(other.client_id, "SCH"), operator())
     services.payment_codes.put(PutPaymentCode("SCH1", "Fees"), other)
-    paths = {each.provider: each.path for each in services.notices.paths(operator())}
+    paths = {each.account: each.path for each in services.notices.paths(operator())}
     assert {"mtn", "mtn-own"} <= paths.keys()
     services.notices.require_path("mtn-own", paths["mtn-own"].rpartition("/")[2])
     with pytest.raises(ServiceError):

@@ -179,9 +179,9 @@ def _earlier_attempts_are_forgotten() -> Any:
 def _a_line_covers_its_day() -> Any:
     """A statement with one line of a day covers it."""
 
-    def coverage_of(provider: str, begin: Any, end: Any) -> Coverage | None:
+    def coverage_of(account: str, begin: Any, end: Any) -> Coverage | None:
         rows = StatementCoverage.select().where(
-            StatementCoverage.provider == provider, StatementCoverage.first_at < end, StatementCoverage.last_at >= begin
+            StatementCoverage.account == account, StatementCoverage.first_at < end, StatementCoverage.last_at >= begin
         )
         names = sorted({row.statement_id for row in rows})
         return Coverage(tuple(names), begin, end) if names else None

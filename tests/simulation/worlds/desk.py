@@ -188,7 +188,7 @@ class Desk:
 
     def _found(self, services: Services, view: MovementView) -> Move | None:
         """What moved of a movement: by its receipt, or by that of its line."""
-        account, sign = self.accounts[view.provider], 1 if view.direction == "in" else -1
+        account, sign = self.accounts[view.account], 1 if view.direction == "in" else -1
         receipts = list(view.receipts)
         if not receipts and view.line is not None:
             shown = services.differences.show(view.line.difference_id, operator_context())
@@ -215,7 +215,7 @@ class Desk:
 
     def _same(self, services: Services, move: Move, view: MovementView) -> MovementView | None:
         """The movement of the amount that moved, where another one has been told with the same receipt."""
-        known = self._movements(services, provider=view.provider)
+        known = self._movements(services, account=view.account)
         fitting = (each for each in known if each.amount_cents == move.cents and each.told)
         others = (each for each in fitting if each.movement_id != view.movement_id)
         return next((each for each in others if self._found(services, each) is move), None)
@@ -230,7 +230,7 @@ class Desk:
         elif self._errs(f"own {view.movement_id}"):
             yield "mistaken own", lambda: services.movement_uses.take_as_own(end, operator)
         elif move.client is None and move.is_payers:
-            yield "return", lambda: self._return(services, end, move, view.provider)
+            yield "return", lambda: self._return(services, end, move, view.account)
         elif move.client is None:
             yield "own", lambda: services.movement_uses.take_as_own(end, operator)
         elif move.code is not None:

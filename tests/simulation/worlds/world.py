@@ -49,7 +49,7 @@ _TABLES = {
     "provider_reference, provider_transaction_id, provider, origin, metadata, due_at, review_opened_at, "
     "review_closed_at, review_reason, contested_id, effect, released_at FROM transactions",
     "attempt": "SELECT payout_id, line, number, transaction_id FROM payout_attempts",
-    "closed_day": "SELECT provider, day, ours_cents, theirs_cents FROM closed_days",
+    "closed_day": "SELECT account, day, ours_cents, theirs_cents FROM closed_days",
     "movement": "SELECT receipt, amount_cents, use_kind, transaction_id FROM movements WHERE same_as IS NULL",
     "event": "SELECT id, client_id, type, object_id, sequence FROM events",
 }

@@ -41,12 +41,14 @@ def movements() -> None:
 
 @movements.command(name="list", example="--held")
 @click.option("--held", "is_held", is_flag=True, help="Only what has no use, or is to be given back.")
-@click.option("--provider", metavar="PROVIDER", help="Only what moved there; `bank` for the bank.")
+@click.option(
+    "--account", "--provider", type=str.lower, metavar="ACCOUNT", help="Only what moved there; `bank` for the bank."
+)
 @click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="Only what moved on this day in Kampala.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every movement, not only the newest 100.")
-def list_(is_held: bool, provider: str | None, day: datetime | None, shows_all: bool) -> None:
+def list_(is_held: bool, account: str | None, day: datetime | None, shows_all: bool) -> None:
     """Show movements, newest first, each with up to three codes that its payer may have meant."""
-    wanted = ListMovements(is_held=is_held, provider=provider, day=day.date() if day else None, limit=_PAGE)
+    wanted = ListMovements(is_held=is_held, account=account, day=day.date() if day else None, limit=_PAGE)
     page = services().movements.list(wanted, operator_context())
     listed = list(page.items)
     while page.next_cursor and shows_all:
@@ -183,7 +185,7 @@ def _line(each: MovementView) -> str:
     other = f", with movement {each.counterpart}" if each.counterpart else ""
     state = _sentence_of_use(each.use, each.state + other) if each.use else each.held_because
     return (
-        f"{each.movement_id}  {iso_milliseconds(each.created_at)}  {each.provider} {', '.join(each.receipts)}  "
+        f"{each.movement_id}  {iso_milliseconds(each.created_at)}  {each.account} {', '.join(each.receipts)}  "
         f"{written_amount(each.amount_cents)} {side} {each.phone_number or 'an unknown number'}, {name}: "
         f"{state}{suggested}"
     )

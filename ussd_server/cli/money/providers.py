@@ -113,9 +113,9 @@ def callbacks(shows_secrets: bool) -> None:
     }
     lines = [f"{provider:<14}  {base_url}{path}" for provider, path in paths.items()]
     for each in incoming:
-        listed.setdefault(each.provider, {"provider": each.provider, "path": None, "url": None})
-        listed[each.provider] |= {"incoming_path": each.path, "incoming_secret": each.secret}
-        lines += [f"{each.provider:<14}  {base_url}{each.path}", f"{each.provider:<14}  signed with {each.secret}"]
+        listed.setdefault(each.account, {"provider": each.account, "path": None, "url": None})
+        listed[each.account] |= {"incoming_path": each.path, "incoming_secret": each.secret}
+        lines += [f"{each.account:<14}  {base_url}{each.path}", f"{each.account:<14}  signed with {each.secret}"]
     if not base_url and lines:
         lines.append("Prefix each path with your public address, or set USSD_PUBLIC_URL.")
     show_lines(list(listed.values()), lines, _NO_CALLBACKS)

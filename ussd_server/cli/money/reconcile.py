@@ -72,7 +72,7 @@ def reconcile() -> None:
 
 
 @reconcile.command(hidden=True, example=_EXAMPLE)
-@click.argument("account")
+@click.argument("account", type=str.lower)
 @file_argument
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write every line's result.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Compare, and store nothing.")
@@ -262,7 +262,7 @@ def _print_sentences(result: messages.Reconciliation, most: int | None) -> None:
     if most is not None and view.difference_count > most:
         click.echo(f"and {view.difference_count - most:,} more differences; --all shows them")
     click.echo(
-        f"{view.provider}, {view.first_at:%Y-%m-%d %H:%M} to {view.last_at:%Y-%m-%d %H:%M} UTC: "
+        f"{view.account}, {view.first_at:%Y-%m-%d %H:%M} to {view.last_at:%Y-%m-%d %H:%M} UTC: "
         + ", ".join(f"{count} {verdict}" for verdict, count in sorted(view.lines.items()))
     )
     click.echo(", ".join(f"{name} {written_amount(cents)}" for name, cents in _sums(result).items()))

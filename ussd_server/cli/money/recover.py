@@ -21,10 +21,10 @@ from ussd_server.spreadsheets.rows import FileBounds, SpreadsheetError
 from ussd_server.values import iso_milliseconds, written_amount
 
 _COLUMNS = (
-    "provider", "provider_id", "provider_reference", "at", "type", "amount", "currency", "phone_number", "client",
+    "account", "provider_id", "provider_reference", "at", "type", "amount", "currency", "phone_number", "client",
     "reference", "refund_of",
 )  # fmt: skip
-_CLAIMED = ("provider", "provider_id", "client", "reference")
+_CLAIMED = ("account", "provider_id", "client", "reference")
 _BOUNDS = FileBounds(most_bytes=10 * 1024 * 1024, most_unpacked_bytes=100 * 1024 * 1024, most_elements=1_000_000)
 
 
@@ -73,7 +73,7 @@ def recover(
         raise click.UsageError("--by and --and need --book with the file of the rows to book; nothing was booked.")
     recovery = services().recovery
     with progress(), ExitStack() as files:
-        opened = [(provider, files.enter_context(path.open("rb"))) for provider, path in map(_statement, statements)]
+        opened = [(account, files.enter_context(path.open("rb"))) for account, path in map(_statement, statements)]
         request = FindLost(since, opened, reading_of(dates, thousands, all_in, our_number))
         lost = recovery.find(request, operator_context())
         if claims_file is not None:
@@ -86,7 +86,7 @@ def recover(
     if csv_path is not None:
         csv_path.write_bytes(b"".join(csv_parts(_COLUMNS, map(_cells, lost))))
     lines = [
-        f"{iso_milliseconds(each.at)}  {each.provider}  {each.type:<12}  {written_amount(each.amount_cents):>20}  "
+        f"{iso_milliseconds(each.at)}  {each.account}  {each.type:<12}  {written_amount(each.amount_cents):>20}  "
         f"{each.phone_number or 'no number':<13}  {each.provider_id}  {each.reference}"
         for each in lost
     ]
@@ -94,11 +94,11 @@ def recover(
 
 
 def _statement(text: str) -> tuple[str, Path]:
-    provider, is_given, name = text.partition("=")
+    account, is_given, name = text.partition("=")
     path = Path(name)
     if not is_given or not path.is_file():
         raise click.BadParameter(f"{text!r} must be ACCOUNT=FILE with a file that exists.", param_hint="--statement")
-    return provider, path
+    return account.lower(), path
 
 
 def _claims(path: Path) -> list[Claim]:
@@ -111,8 +111,8 @@ def _claims(path: Path) -> list[Claim]:
     except SpreadsheetError as error:
         raise click.ClickException(f"{path.name}: {error}") from None
     return [
-        Claim(provider, provider_id, client_named(client).client_id, reference, refund_of or None)
-        for provider, provider_id, client, reference, refund_of in named
+        Claim(account, provider_id, client_named(client).client_id, reference, refund_of or None)
+        for account, provider_id, client, reference, refund_of in named
         if client and reference
     ]
 
@@ -120,7 +120,7 @@ def _claims(path: Path) -> list[Claim]:
 def _cells(lost: LostPayment) -> tuple[object, ...]:
     at, amount = iso_milliseconds(lost.at), shillings_cell(lost.amount_cents)
     return (
-        lost.provider,
+        lost.account,
         lost.provider_id,
         lost.reference,
         at,

@@ -49,7 +49,7 @@ def _sentences(report: DailyReport) -> str:
 
 @group()
 def day() -> None:
-    """Close the days of providers.
+    """Close the days of accounts at providers.
 
     \b
     ussd-server day close 2026-11-20 mtn --by 'Mary Akello'
@@ -60,7 +60,7 @@ def day() -> None:
 
 @day.command(example="2026-11-20 mtn --by Ann")
 @click.argument("date", type=Moment())
-@click.argument("account")
+@click.argument("account", type=str.lower)
 @by_option
 @click.option("--and", "second", help="A second person, for steps that no ended difference explains.")
 @click.option("--empty", "is_empty", is_flag=True, help="The provider's statement of this day has no lines.")
@@ -84,7 +84,7 @@ def close(date: datetime, account: str, by: str, second: str | None, is_empty: b
 def list_(is_open: bool) -> None:
     """Show the past 31 days of each account at a provider, and which are closed."""
     days = [each for each in services().days.list(operator_context()) if not (is_open and each.closed)]
-    show_lines(days, map(_state, days), "Every day is closed.")
+    show_lines(days, map(_state, days), "Every day is closed." if is_open else "No day is over yet.")
 
 
 def _bridge_line(step: BridgeStep) -> str:
@@ -94,8 +94,8 @@ def _bridge_line(step: BridgeStep) -> str:
 
 def _state(each: DayState) -> str:
     if each.closed is None:
-        return f"{each.date}  {each.provider:<10}  open"
+        return f"{each.date}  {each.account:<10}  open"
     difference = written_amount(each.closed.difference_cents)
     second = f" and {each.closed.confirmed_by}" if each.closed.confirmed_by else ""
     closed = f"closed by {each.closed.closed_by}{second} at {iso_milliseconds(each.closed.closed_at)}"
-    return f"{each.date}  {each.provider:<10}  {closed}, difference {difference}"
+    return f"{each.date}  {each.account:<10}  {closed}, difference {difference}"

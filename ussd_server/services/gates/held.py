@@ -79,5 +79,5 @@ def _is_closed(movement: Movement) -> bool:
     """Whether the day of a movement is closed, and no line of its statement told of it."""
     if is_told_by(movement, WayIn.STATEMENT):
         return False
-    of_day = (ClosedDay.provider == movement.account) & (ClosedDay.day == kampala_day(movement.at))
+    of_day = (ClosedDay.account == movement.account) & (ClosedDay.day == kampala_day(movement.at))
     return bool(ClosedDay.select().where(of_day).exists())

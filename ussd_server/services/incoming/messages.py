@@ -89,7 +89,7 @@ class PaymentCheck:
 class NotifyPayment:
     """A provider reports that a payer has paid; `code` is what the payer typed, `at` is when, None for now."""
 
-    provider: str
+    account: str
     provider_transaction_id: str
     code: str | None
     amount_cents: int
@@ -110,6 +110,6 @@ class NotifiedPayment:
 class IncomingPaths:
     """Where a provider sends its checks and notices, and the secret that signs the notices."""
 
-    provider: str
+    account: str
     path: str
     secret: str

@@ -59,14 +59,14 @@ class NoticeService:
             for account in sorted(self._providers.accounts)
         ]
 
-    def require_path(self, provider: str, secret: str) -> None:
+    def require_path(self, account: str, secret: str) -> None:
         """Raise NOT_FOUND for an unknown path."""
-        if provider not in self._providers.accounts or not self._tokens.is_incoming_secret(provider, secret):
+        if account not in self._providers.accounts or not self._tokens.is_incoming_secret(account, secret):
             raise ServiceError(Code.NOT_FOUND, "Not found")
 
-    def require_signature(self, provider: str, headers: Mapping[str, str], body: bytes) -> None:
+    def require_signature(self, account: str, headers: Mapping[str, str], body: bytes) -> None:
         """Raise INVALID_CREDENTIALS unless the provider signed a notice within five minutes."""
-        if not is_signed(headers, body, self._tokens.incoming_signing_secrets(provider), self._clock.now()):
+        if not is_signed(headers, body, self._tokens.incoming_signing_secrets(account), self._clock.now()):
             raise ServiceError(Code.INVALID_CREDENTIALS, "The signature is wrong, missing or older than five minutes")
 
     def check(self, request: CheckPayment) -> PaymentCheck:
@@ -87,7 +87,7 @@ class NoticeService:
         now = self._clock.now()
         told = Told(
             WayIn.NOTICE,
-            request.provider,
+            request.account,
             IN,
             request.amount_cents,
             request.provider_transaction_id,

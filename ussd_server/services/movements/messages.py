@@ -8,18 +8,18 @@ from typing import Annotated
 
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, Effect
-from ussd_server.wire import Cents, Internal, ListPage
+from ussd_server.wire import Cents, Internal, Key, ListPage
 
 
 @dataclass(frozen=True, slots=True)
 class ListMovements(ListPage):
     """`is_held`: only those without a use, or to be given back.
 
-    `day` is the day in Kampala on which they moved; None sets no bound.
+    `account` is the one at which they moved, `day` the day in Kampala; None sets no bound.
     """
 
     is_held: bool = False
-    provider: str | None = None
+    account: str | None = None
     day: date | None = None
 
 
@@ -63,7 +63,7 @@ class MovementView:
     """A movement as operators see it. `suggestions` are up to three payment codes that its payer probably meant."""
 
     movement_id: Annotated[str, "The movement."]
-    provider: Annotated[str, "The account at which it moved: a provider, or `bank`."]
+    account: Annotated[str, "The account at a provider at which it moved, or `bank`.", Key("provider")]
     direction: Annotated[str, "`in` or `out`."]
     amount_cents: Annotated[Cents, "Shillings."]
     at: Annotated[datetime | None, "When it moved; null where nobody said so."]

@@ -31,7 +31,7 @@ from ussd_server.security.key_ring import Vault
 from ussd_server.services.gates.given_back import counts_elsewhere
 from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind, WayIn
-from ussd_server.services.gates.receipts import lock_movement
+from ussd_server.services.gates.receipts import BANK, lock_movement
 from ussd_server.services.incoming.codes import canonical, prefix_of
 from ussd_server.services.incoming.suggestions import similar_codes, with_one_slip
 from ussd_server.services.movements.messages import (
@@ -46,6 +46,7 @@ from ussd_server.services.movements.messages import (
 )
 from ussd_server.services.movements.own_payments import own_payments, views_of_own
 from ussd_server.services.pages import count_rows, find_by_id, page_of, require_row
+from ussd_server.services.providers.accounts import provider_of
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row
@@ -67,7 +68,7 @@ class MovementService:
     """Lists and shows movements, for operators; and to a client those that resemble its payment codes."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
+        self._tokens, self._providers = runtime.tokens, runtime.providers
 
     def list(self, request: ListMovements, context: RequestContext) -> Page[MovementView]:
         """A page of movements, newest first, with the payments of ours that are their own.
@@ -78,8 +79,10 @@ class MovementService:
         rows = Movement.select().where(counts())
         if request.is_held:
             rows = rows.where(is_unexplained())
-        if request.provider is not None:
-            rows = rows.where(Movement.account == request.provider)
+        if request.account is not None:
+            if request.account != BANK:
+                provider_of(request.account, self._providers)
+            rows = rows.where(Movement.account == request.account)
         if request.day is not None:
             begin, end = bounds_of_day(request.day)
             rows = rows.where(Movement.at >= begin, Movement.at < end)
@@ -102,7 +105,9 @@ class MovementService:
             own = PaymentCode.client_id == context.client_id
             meant = tuple(each.code for each in similar_codes(typed, row.amount_cents, own))
             if meant or typed.startswith(prefix):
-                views.append(view_of_row(HeldLikeOwn, row, provider=row.account, meant=meant))
+                views.append(
+                    view_of_row(HeldLikeOwn, row, provider=provider_of(row.account, self._providers), meant=meant)
+                )
         return tuple(views)
 
     def count_held(self, context: RequestContext) -> int:
@@ -199,7 +204,7 @@ def _counted_otherwise(movement: Movement) -> str | None:
     counted = next((row.transaction_id for row in lines), None)
     if counted is None:
         return None
-    of_day = (ClosedDay.provider == movement.account) & (ClosedDay.day == kampala_day(movement.at))
+    of_day = (ClosedDay.account == movement.account) & (ClosedDay.day == kampala_day(movement.at))
     return None if ClosedDay.select().where(of_day).exists() else str(counted)
 
 
@@ -279,7 +284,6 @@ def views_of_movements(rows: Iterable[Movement]) -> Sequence[MovementView]:
             row,
             movement_id=row.id,
             reference=names.get(row.transaction_id),
-            provider=row.account,
             receipts=tuple(receipts[row.id]),
             told=tuple(Telling(WayIn(each["way"]), datetime.fromisoformat(each["at"])) for each in row.told),
             beside=tuple(Beside(each.get("movement_id"), each.get("transaction_id")) for each in row.beside),

@@ -34,10 +34,10 @@ def own_payments(request: ListMovements) -> Any:
         ~counts_elsewhere(),
         ~fn.EXISTS(used),
     )
-    if request.provider == BANK:
+    if request.account == BANK:
         rows = rows.where(Transaction.type == TransactionType.SETTLEMENT)
-    elif request.provider is not None:
-        rows = rows.where(Transaction.provider_account == request.provider)
+    elif request.account is not None:
+        rows = rows.where(Transaction.provider_account == request.account)
     if request.day is not None:
         begin, end = bounds_of_day(request.day)
         rows = rows.where(
@@ -57,7 +57,7 @@ def views_of_own(rows: Sequence[Transaction]) -> list[MovementView]:
     return [
         MovementView(
             movement_id=row.id,
-            provider=account_of(row),
+            account=account_of(row),
             direction=direction_of(row),
             amount_cents=row.amount_cents,
             at=row.completed_at,

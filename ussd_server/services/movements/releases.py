@@ -203,7 +203,7 @@ def _statement_with(row: Transaction, lacking: Sequence[StatementDifference]) ->
     last_lacking = places.order_by(DifferenceInStatement.statement_id.desc()).first().statement_id
     begin, end = row.created_at - _DAY, row.completed_at + _DAY
     newer = ProviderStatement.select().where(
-        ProviderStatement.provider == row.provider_account,
+        ProviderStatement.account == row.provider_account,
         ProviderStatement.state == StatementState.STORED,
         ProviderStatement.id > last_lacking,
         ProviderStatement.first_at <= end,

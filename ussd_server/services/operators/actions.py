@@ -63,7 +63,7 @@ class TwoPersonActions:
     def by_name(self) -> Mapping[str, TwoPersonAction]:
         """The actions by name.
 
-        The object is a transaction, a statement, its difference, a held movement, or a provider and a day.
+        The object is a transaction, a statement, its difference, a held movement, or an account and a day.
         """
         end_of_review = TwoPersonAction(self._effect_of_review, _review_of, self._review.end)
         return {
@@ -129,7 +129,7 @@ class TwoPersonActions:
         return ProposedEffect(
             state_now=f"imported; differences: {statement.difference_count:,}",
             state_after="removed, as if it had never been imported",
-            statement_line=f"{statement.file_name}, {statement.provider}",
+            statement_line=f"{statement.file_name}, {statement.account}",
         )
 
     def _effect_of_covering(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -139,7 +139,7 @@ class TwoPersonActions:
         return ProposedEffect(
             state_now="compared with the lines that it has",
             state_after=f"said to have every line from {first} to {last}",
-            statement_line=f"{statement.file_name}, {statement.provider}",
+            statement_line=f"{statement.file_name}, {statement.account}",
         )
 
     def _effect_of_closing(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -300,8 +300,8 @@ def _days_of(proposal: ProposalView) -> tuple[date, date]:
 
 
 def _day_of(proposal: ProposalView, second: str | None) -> CloseDay:
-    provider, _, day = proposal.object_id.partition(" ")
-    return CloseDay(date.fromisoformat(day), provider, proposal.proposed_by, second=second)
+    account, _, day = proposal.object_id.partition(" ")
+    return CloseDay(date.fromisoformat(day), account, proposal.proposed_by, second=second)
 
 
 def _effect_on_held(movement: MovementView, after: str) -> ProposedEffect:
@@ -317,7 +317,7 @@ def _effect_on_held(movement: MovementView, after: str) -> ProposedEffect:
 
 
 def _receipt_of(movement: MovementView) -> str:
-    return f"{movement.provider} {', '.join(movement.receipts)}"
+    return f"{movement.account} {', '.join(movement.receipts)}"
 
 
 def _written_line(line: DifferenceView) -> str:

@@ -66,7 +66,7 @@ class DayService:
         bridge = self._bridge(request, covered, now)
         if bridge.missing and covered is not None:
             missing = [_without_line(each) for each in bridge.missing]
-            add_missing(covered.statement_ids[-1], request.provider, missing, now)
+            add_missing(covered.statement_ids[-1], request.account, missing, now)
             raise _refusal(f"{_of_missing(len(missing))}; end the reviews of these differences first")
         _require_signable(bridge, len(names))
         with unit_of_work():
@@ -78,7 +78,7 @@ class DayService:
             if _closed_count(request) != closed_count:
                 raise _refusal("Another day was closed meanwhile; close it again")
             row = ClosedDay(
-                provider=request.provider,
+                account=request.account,
                 day=request.date.isoformat(),
                 statement_id=covered.statement_ids[-1] if covered else None,
                 ours_cents=bridge.ours_cents,
@@ -94,7 +94,7 @@ class DayService:
     def show(self, request: CloseDay, context: RequestContext) -> ClosedDayView | None:
         """A closed day; None for one that is open."""
         context.require_operator()
-        row = ClosedDay.get_or_none(provider=request.provider, day=request.date.isoformat())
+        row = ClosedDay.get_or_none(account=request.account, day=request.date.isoformat())
         return _view(row) if row else None
 
     def bridge(self, request: CloseDay, context: RequestContext) -> DayBridge:
@@ -135,7 +135,7 @@ class DayService:
         today, began = (at.astimezone(KAMPALA).date() for at in (now, _first_moment() or now))
         past = (today - timedelta(days=back) for back in range(1, _DAYS_LISTED + 1))
         days = [day.isoformat() for day in past if day >= began]
-        closed = {(row.provider, row.day): _view(row) for row in ClosedDay.select().where(ClosedDay.day.in_(days))}
+        closed = {(row.account, row.day): _view(row) for row in ClosedDay.select().where(ClosedDay.day.in_(days))}
         until = {row.account: kampala_day(row.asked_at) for row in ProviderAccount.select()}
         until |= dict.fromkeys(self._providers.accounts, days[0] if days else "")
         names = sorted({*until, *(account for account, _ in closed)})
@@ -148,11 +148,11 @@ class DayService:
 
     def _bridge(self, request: CloseDay, covered: Coverage | None, now: datetime) -> DayBridge:
         """The bridge of a day that is over, if it is closed now."""
-        provider_of(request.provider, self._providers)
+        provider_of(request.account, self._providers)
         if bounds_of_day(request.date)[1] + SETTLES_WITHIN > now:
             raise _refusal("The day is not over, or has just ended; wait a minute")
         if covered is not None:
-            bridge = bridge_of(request.provider, request.date, covered, now)
+            bridge = bridge_of(request.account, request.date, covered, now)
             return replace(bridge, open_count=bridge.open_count + _undecided(bridge))
         if not request.is_empty:
             raise _refusal(
@@ -177,7 +177,7 @@ class DayService:
             context,
             row.closed_at,
             client_id=None,
-            object_id=f"{row.provider} {row.day}",
+            object_id=f"{row.account} {row.day}",
             reason=None if covered else "Its statement was empty",
             decided_by=f"{row.closed_by}, {row.confirmed_by}" if row.confirmed_by else None,
         )
@@ -195,18 +195,18 @@ def _names_of(request: CloseDay) -> tuple[str, ...]:
     return require_two_names(request.by, request.second)
 
 
-def _state(day: str, provider: str, closed: ClosedDayView | None) -> DayState:
-    is_covered = closed is None and coverage_of(provider, *bounds_of_day(date.fromisoformat(day))) is not None
-    return DayState(day, provider, closed, is_covered)
+def _state(day: str, account: str, closed: ClosedDayView | None) -> DayState:
+    is_covered = closed is None and coverage_of(account, *bounds_of_day(date.fromisoformat(day))) is not None
+    return DayState(day, account, closed, is_covered)
 
 
 def _covered(request: CloseDay) -> Coverage | None:
-    return coverage_of(request.provider, *bounds_of_day(request.date))
+    return coverage_of(request.account, *bounds_of_day(request.date))
 
 
 def _closed_count(request: CloseDay) -> int:
-    """How many days of the provider are closed; none is opened again."""
-    return int(ClosedDay.select().where(ClosedDay.provider == request.provider).count())
+    """How many days of the account are closed; none is opened again."""
+    return int(ClosedDay.select().where(ClosedDay.account == request.account).count())
 
 
 def _require_signable(bridge: DayBridge, people: int) -> None:
@@ -237,16 +237,16 @@ def _undecided(bridge: DayBridge) -> int:
 def _has_payments(request: CloseDay, now: datetime) -> bool:
     """Whether a payment ended here on a day, or a payer paid on it."""
     begin, end = bounds_of_day(request.date)
-    came = counts() & (Movement.account == request.provider) & (Movement.at >= begin) & (Movement.at < end)
-    ended = Transaction.select().where(ended_within(request.provider, begin, end, now))
+    came = counts() & (Movement.account == request.account) & (Movement.at >= begin) & (Movement.at < end)
+    ended = Transaction.select().where(ended_within(request.account, begin, end, now))
     return bool(ended.exists() or Movement.select().where(came).exists())
 
 
 def _statement_with_lines(request: CloseDay) -> str | None:
     """The newest stored statement with a line of a day."""
-    of_provider = (ProviderStatement.provider == request.provider) & (ProviderStatement.state == StatementState.STORED)
+    of_account = (ProviderStatement.account == request.account) & (ProviderStatement.state == StatementState.STORED)
     lines = ProviderStatement.select().join(StatementDay, on=(ProviderStatement.id == StatementDay.statement_id))
-    of_day = lines.where(of_provider, StatementDay.day == request.date.isoformat())
+    of_day = lines.where(of_account, StatementDay.day == request.date.isoformat())
     newest = of_day.order_by(ProviderStatement.id.desc()).first()
     return newest.id if newest else None
 

@@ -55,9 +55,9 @@ def lock_imports() -> None:
     advisory_lock(_LOCK)
 
 
-def stored_id(provider: str, digest: str) -> str | None:
+def stored_id(account: str, digest: str) -> str | None:
     """The id of the stored statement with this file; None for a new file."""
-    known = ProviderStatement.get_or_none(ProviderStatement.provider == provider, ProviderStatement.digest == digest)
+    known = ProviderStatement.get_or_none(ProviderStatement.account == account, ProviderStatement.digest == digest)
     return known.id if known is not None and known.state == StatementState.STORED else None
 
 
@@ -108,9 +108,9 @@ def state_coverage(
         )
 
 
-def add_missing(statement_id: str, provider: str, missing: Iterable[ComparedLine], now: datetime) -> None:
+def add_missing(statement_id: str, account: str, missing: Iterable[ComparedLine], now: datetime) -> None:
     """Add payments of ours that a statement lacks on days that it covers to its differences, each once."""
-    statement = ProviderStatement(id=statement_id, provider=provider, imported_at=now)
+    statement = ProviderStatement(id=statement_id, account=account, imported_at=now)
     for batch in chunked(missing, _ROWS):
         with _short_unit_of_work():
             known = StatementDifference.select(StatementDifference.transaction_id).join(
@@ -232,7 +232,7 @@ def clean(now: datetime) -> int:
 
 
 def _begin(statement: ProviderStatement) -> bool:
-    is_same_file = (ProviderStatement.provider == statement.provider) & (ProviderStatement.digest == statement.digest)
+    is_same_file = (ProviderStatement.account == statement.account) & (ProviderStatement.digest == statement.digest)
     with unit_of_work():
         lock_imports()
         known = ProviderStatement.get_or_none(is_same_file)
@@ -316,7 +316,7 @@ def _remove_some(statement_id: str) -> int:
 def _rows(differences: Iterator[ComparedLine], statement: ProviderStatement) -> Iterator[dict[str, object]]:
     occurrences: Counter[bytes] = Counter()
     for compared in differences:
-        names = _names_of(compared, statement.provider)
+        names = _names_of(compared, statement.account)
         short = hashlib.blake2b(names, digest_size=8).digest()
         # A line that is there twice is two differences.
         occurrences[short] += 1
@@ -327,7 +327,7 @@ def _rows(differences: Iterator[ComparedLine], statement: ProviderStatement) -> 
             "id": new_id(statement.imported_at),
             "place_id": new_id(statement.imported_at),
             "key": hashlib.sha256(key).hexdigest(),
-            "provider": statement.provider,
+            "account": statement.account,
             "statement_id": statement.id,
             "ours": None if compared.ours is None else orjson.dumps(compared.ours).decode(),
             "theirs": None if compared.theirs is None else orjson.dumps(compared.theirs).decode(),
@@ -336,11 +336,11 @@ def _rows(differences: Iterator[ComparedLine], statement: ProviderStatement) -> 
         }
 
 
-def _names_of(compared: ComparedLine, provider: str) -> bytes:
+def _names_of(compared: ComparedLine, account: str) -> bytes:
     """The key by which differences of two statements are the same. It contains the date for a line without names."""
     names = [compared.provider_id, compared.reference, compared.transaction_id]
     if compared.verdict is Verdict.NOT_THEIRS:
         names = [compared.transaction_id]
     elif compared.provider_id is None and compared.reference is None:
         names = [compared.dated, compared.party]
-    return orjson.dumps([provider, compared.verdict, *names, compared.theirs, bool(compared.moved_cents)])
+    return orjson.dumps([account, compared.verdict, *names, compared.theirs, bool(compared.moved_cents)])

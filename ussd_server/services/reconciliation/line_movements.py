@@ -172,7 +172,7 @@ def _told_by(difference: StatementDifference, at: datetime) -> Told:
     receipt = difference.provider_id or ""
     return Told(
         WayIn.STATEMENT,
-        difference.provider,
+        difference.account,
         IN if difference.moved_cents > 0 else OUT,
         abs(difference.moved_cents),
         receipt if canonical_receipt(receipt) and len(receipt) <= LONGEST_RECEIPT else "",

@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 from ussd_server.providers.statement_format import DateOrder, Thousands
 from ussd_server.services.reconciliation.reading.stated_direction import NOT_STATED, StatedDirection
 from ussd_server.values import shillings
-from ussd_server.wire import Form, Internal, ListPage, SignedCents
+from ussd_server.wire import Form, Internal, Key, ListPage, SignedCents
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ReconcileStatement:
     `reading` is how the file is read.
     """
 
-    provider: str
+    account: str
     file_name: str
     source: BinaryIO
     on_line: Callable[[ComparedLine], object] = lambda _: None
@@ -61,7 +61,7 @@ class ProviderStatementView:
     """
 
     statement_id: str
-    provider: str
+    account: str
     file_name: str
     first_at: datetime
     last_at: datetime
@@ -188,7 +188,7 @@ class DifferenceView:
     """
 
     difference_id: str
-    provider: str
+    account: str
     statement_id: str
     file_name: str
     line: int | None
@@ -231,14 +231,14 @@ class ConcludeFromStatement:
 
 @dataclass(frozen=True, slots=True)
 class CloseDay:
-    """Request to close a day in Kampala for a provider; `by` is the name of the operator.
+    """Request to close a day in Kampala for an account at a provider; `by` is the name of the operator.
 
     `is_empty`: the provider's statement of the day has no lines, so there is none to import. `second` is the name of
     another operator, for a bridge that takes two.
     """
 
     date: date
-    provider: str
+    account: str
     by: str
     is_empty: bool = False
     second: str | None = None
@@ -261,13 +261,13 @@ class BridgeStep:
 
 @dataclass(frozen=True, slots=True)
 class ClosedDayView:
-    """A closed day of a provider. The steps of the bridge add up to the difference, ours less theirs.
+    """A closed day of an account at a provider. The steps of the bridge add up to the difference, ours less theirs.
 
     `confirmed_by` is the second operator, where the bridge took two.
     """
 
     date: str
-    provider: str
+    account: Annotated[str, Key("provider")]
     ours_cents: SignedCents
     theirs_cents: SignedCents
     difference_cents: SignedCents
@@ -279,17 +279,17 @@ class ClosedDayView:
 
 @dataclass(frozen=True, slots=True)
 class DayState:
-    """A past day of a provider; `closed` is None while it is open, `is_covered` says whether statements cover it."""
+    """A past day of an account; `closed` is None while it is open, `is_covered` says whether statements cover it."""
 
     date: str
-    provider: str
+    account: Annotated[str, Key("provider")]
     closed: ClosedDayView | None
     is_covered: bool
 
 
 @dataclass(frozen=True, slots=True)
 class FindLost:
-    """Request for the payments since a moment that statements have and we do not: statements by their providers.
+    """Request for the payments since a moment that statements have and we do not: statements by their accounts.
 
     `reading` is how every one of them is read.
     """
@@ -308,7 +308,7 @@ class LostPayment:
     it names then.
     """
 
-    provider: str
+    account: str
     provider_id: str
     reference: str
     at: datetime
@@ -325,7 +325,7 @@ class Claim:
     `refund_of` is the collection that a refund gave back; None for the only one that fits.
     """
 
-    provider: str
+    account: str
     provider_id: str
     client: str
     reference: str
@@ -347,7 +347,7 @@ class RecoveredPayment:
     """A lost payment that is booked. `replayed`: it was booked before."""
 
     transaction_id: str
-    provider: str
+    account: str
     provider_id: str
     client_id: str
     reference: str

@@ -63,9 +63,10 @@ class RecoveryService:
         """The lost payments of all statements, 10,000 at most. INVALID_REQUEST for a file that cannot be read."""
         context.require_operator()
         lost_payments: list[LostPayment] = []
-        for provider, source in request.statements:
+        for account, source in request.statements:
+            provider = provider_of(account, self._providers)
             reader = self._statements.reader_of(provider, request.reading)
-            matcher = Matcher(provider, provider_of(provider, self._providers), reader.dates)
+            matcher = Matcher(account, provider, reader.dates)
             lost = []
             try:
                 for lines in chunked(reader.lines(source), _BATCH):
@@ -76,10 +77,10 @@ class RecoveryService:
                         raise ServiceError(Code.INVALID_REQUEST, "Too many payments are unknown; is it the right file?")
                 matcher.others.refuse()
             except SpreadsheetError as error:
-                raise ServiceError(Code.INVALID_REQUEST, f"{provider}: {error}") from None
+                raise ServiceError(Code.INVALID_REQUEST, f"{account}: {error}") from None
             lost_payments += [
                 LostPayment(
-                    provider,
+                    account,
                     line.provider_id,
                     line.reference,
                     line.at,
@@ -102,12 +103,12 @@ class RecoveryService:
         """
         context.require_operator()
         names = require_two_names(request.by, request.second)
-        lost = {(each.provider, each.provider_id): each for each in request.lost}
+        lost = {(each.account, each.provider_id): each for each in request.lost}
         with unit_of_work():
-            for provider, direction in product(sorted({claim.provider for claim in request.claims}), (IN, OUT)):
-                lock_receipts(provider, direction, _receipts_at(provider, direction, request))
+            for at, direction in product(sorted({claim.account for claim in request.claims}), (IN, OUT)):
+                lock_receipts(at, direction, _receipts_at(at, direction, request))
             return tuple(
-                self._book(claim, lost.get((claim.provider, claim.provider_id)), names, context)
+                self._book(claim, lost.get((claim.account, claim.provider_id)), names, context)
                 for claim in sorted(request.claims, key=lambda claim: (claim.client, claim.reference))
             )
 
@@ -119,13 +120,13 @@ class RecoveryService:
         kind = self._kind(claim, payment)
         original = _collection_of(claim, payment) if kind is TransactionType.REFUND else None
         account = original.account if original else MAIN_ACCOUNT
-        provider = PROVIDER_ACCOUNT.format(payment.provider)
-        moves = (provider, account) if kind is TransactionType.COLLECTION else (account, provider)
+        outside = PROVIDER_ACCOUNT.format(payment.account)
+        moves = (outside, account) if kind is TransactionType.COLLECTION else (account, outside)
         columns: DraftColumns = {
             "account": account,
             "phone_number": original.phone_number if original else payment.phone_number,
-            "provider": provider_of(payment.provider, self._providers),
-            "provider_account": payment.provider,
+            "provider": provider_of(payment.account, self._providers),
+            "provider_account": payment.account,
             "provider_transaction_id": payment.provider_id,
             "request_id": context.request_id,
             "operator": names[0],
@@ -133,7 +134,7 @@ class RecoveryService:
         if original is not None:
             columns["refund_of"] = original.id
         sending = self._creator.gate.admit(WayOut.RECOVERY, context) if kind in MONEY_OUT else None
-        reason, decided_by = f"{payment.provider} has it as {payment.provider_id}"[:200], ", ".join(names)
+        reason, decided_by = f"{payment.account} has it as {payment.provider_id}"[:200], ", ".join(names)
         content = {"amount_cents": payment.amount_cents, "phone_number": columns["phone_number"]}
         identity = RequestIdentity(claim.client, kind, RECOVERED, claim.reference, content=content)
         plan = Plan(payment.amount_cents, columns, moves=moves)
@@ -144,7 +145,7 @@ class RecoveryService:
             follow_refunds(lock_row(Transaction, original.id), Source.OPERATOR, self._clock.now())
         return RecoveredPayment(
             transaction.transaction_id,
-            payment.provider,
+            payment.account,
             payment.provider_id,
             claim.client,
             claim.reference,
@@ -169,24 +170,24 @@ def _booked_before(claim: Claim) -> RecoveredPayment:
     row = Transaction.get_or_none(
         Transaction.client_id == claim.client,
         Transaction.reference == claim.reference,
-        Transaction.provider_account == claim.provider,
+        Transaction.provider_account == claim.account,
         Transaction.provider_transaction_id == claim.provider_id,
     )
     if row is None:
         raise _refusal(claim, "is not among the lost payments")
     return RecoveredPayment(
-        row.id, claim.provider, claim.provider_id, claim.client, claim.reference, row.amount_cents, replayed=True
+        row.id, claim.account, claim.provider_id, claim.client, claim.reference, row.amount_cents, replayed=True
     )
 
 
-def _receipts_at(provider: str, direction: str, request: BookLost) -> list[str]:
+def _receipts_at(account: str, direction: str, request: BookLost) -> list[str]:
     """The receipts of the lost payments of one direction that are claimed."""
-    claimed = {(claim.provider, claim.provider_id) for claim in request.claims}
+    claimed = {(claim.account, claim.provider_id) for claim in request.claims}
     return [
         each.provider_id
         for each in request.lost
-        if (each.provider, each.provider_id) in claimed
-        and each.provider == provider
+        if (each.account, each.provider_id) in claimed
+        and each.account == account
         and (each.type == TransactionType.COLLECTION) == (direction == IN)
     ]
 
@@ -212,7 +213,7 @@ def _collection_of(claim: Claim, payment: LostPayment) -> Transaction:
         Transaction.client_id == claim.client,
         Transaction.type == TransactionType.COLLECTION,
         Transaction.status.in_(SUCCESSFUL),
-        Transaction.provider_account == payment.provider,
+        Transaction.provider_account == payment.account,
         Transaction.id == named if named else Transaction.phone_number == payment.phone_number,
     )
     found = [row for row in for_update(rows.limit(_MOST_COLLECTIONS)) if _may_have(row, claim, payment)]
@@ -231,4 +232,4 @@ def _may_have(row: Transaction, claim: Claim, payment: LostPayment) -> bool:
 
 
 def _refusal(claim: Claim, problem: str) -> ServiceError:
-    return ServiceError(Code.INVALID_REQUEST, f"{claim.provider} {claim.provider_id} {problem}. Nothing was booked.")
+    return ServiceError(Code.INVALID_REQUEST, f"{claim.account} {claim.provider_id} {problem}. Nothing was booked.")

@@ -52,7 +52,7 @@ _MOST_DIFFERENCES = 1000
 _LONGEST_NAME = 200
 _AS_IT_IS = messages.StatementReading()
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-_FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
+FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
 
 
 class ProviderStatementService:
@@ -77,12 +77,13 @@ class ProviderStatementService:
         if request.covers is not None:
             coverage.require_statable(request.covers, now)
             names = require_two_names(request.by, request.second)
-        reader = self.reader_of(request.provider, request.reading)
-        matcher = Matcher(request.provider, provider_of(request.provider, self._providers), reader.dates)
+        provider = self.provider_of(request.account, context)
+        reader = self.reader_of(provider, request.reading)
+        matcher = Matcher(request.account, provider, reader.dates)
         comparison = _Comparison(request, reader, matcher)
         digest = _digest_of(request.source)
         comparison.run()
-        known_id = imports.stored_id(request.provider, digest)
+        known_id = imports.stored_id(request.account, digest)
         statement = comparison.statement(known_id or new_id(now), digest, now)
         doubt = None if known_id else comparison.doubt(statement.file_name)
         is_repeat = is_stored = known_id is not None
@@ -94,7 +95,7 @@ class ProviderStatementService:
             if request.covers is not None:
                 imports.state_coverage(statement, request.covers, names, context, now)
                 missing = (each for each in comparison.differences() if each.verdict is messages.Verdict.NOT_THEIRS)
-                imports.add_missing(statement.id, statement.provider, missing, now)
+                imports.add_missing(statement.id, statement.account, missing, now)
         return messages.Reconciliation(
             _view(statement), is_stored, is_repeat, comparison.balance.first_break, doubt, comparison.differences
         )
@@ -158,14 +159,18 @@ class ProviderStatementService:
     def accounts(self, context: RequestContext) -> tuple[str, ...]:
         """The names of the accounts whose statements can be compared."""
         context.require_operator()
-        return tuple(account for account, provider in known_accounts(self._providers).items() if provider in _FORMATS)
+        return tuple(account for account, provider in known_accounts(self._providers).items() if provider in FORMATS)
 
-    def reader_of(self, account: str, reading: messages.StatementReading = _AS_IT_IS) -> StatementReader:
-        """A reader for a statement of an account. INVALID_REQUEST for one whose statements have no known form."""
-        provider = provider_of(account, self._providers)
-        known = _FORMATS.get(provider)
+    def provider_of(self, account: str, context: RequestContext) -> str:
+        """The provider at which an account is. INVALID_REQUEST for one that there never was."""
+        context.require_operator()
+        return provider_of(account, self._providers)
+
+    def reader_of(self, provider: str, reading: messages.StatementReading = _AS_IT_IS) -> StatementReader:
+        """A reader for a statement of a provider. INVALID_REQUEST for one whose statements have no known form."""
+        known = FORMATS.get(provider)
         if known is None:
-            raise ServiceError(Code.INVALID_REQUEST, f"Statements of {account!r} cannot be reconciled")
+            raise ServiceError(Code.INVALID_REQUEST, f"Statements of {provider!r} cannot be reconciled")
         try:
             known = with_additions(known, provider, self._headings)
         except (ValueError, OSError) as error:
@@ -265,7 +270,7 @@ class _Comparison:
         period = self._reader.period()
         return ProviderStatement(
             id=statement_id,
-            provider=self._request.provider,
+            account=self._request.account,
             digest=digest,
             file_name=self._request.file_name[-_LONGEST_NAME:],
             first_at=period.first,

@@ -20,7 +20,7 @@ from ussd_server.services.reconciliation.messages import StatementReading
 from ussd_server.services.reconciliation.reading.running_balance import RunningBalance
 from ussd_server.services.reconciliation.reading.statement_lines import ProviderLine, StatementReader
 from ussd_server.services.reconciliation.reading.statement_rows import lacks_columns
-from ussd_server.services.reconciliation.statements import ProviderStatementService
+from ussd_server.services.reconciliation.statements import FORMATS, ProviderStatementService
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.statement_layouts.messages import (
     ColumnSource,
@@ -60,7 +60,7 @@ class LayoutService:
         """
         context.require_operator()
         _check_columns(request.reading.columns)
-        provider = request.provider or self._provider_of(request, context)
+        provider = request.provider or self._provider_of(request)
         reader = self._statements.reader_of(provider, request.reading)
         lines: list[ProviderLine] = []
         sums, problem = {1: 0, -1: 0}, None
@@ -137,10 +137,10 @@ class LayoutService:
             write_audit_event("layout.removed", context, now, client_id=None, object_id=row.id, decided_by=by)
         return _layout_view(row)
 
-    def _provider_of(self, request: PreviewStatement, context: RequestContext) -> str:
+    def _provider_of(self, request: PreviewStatement) -> str:
         """The provider of which the file has most headings."""
         fits: dict[str, int] = {}
-        for provider in self._statements.accounts(context):
+        for provider in FORMATS:
             headings = _headings_in(self._statements.reader_of(provider, request.reading), request.source)
             if isinstance(headings, Headings):
                 fits[provider] = len(headings.columns)

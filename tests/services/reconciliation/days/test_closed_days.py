@@ -66,7 +66,7 @@ def test_a_day_that_agrees_is_closed_with_both_sums(services: Services, clock: M
     closed = close(services, day)
     assert (closed.ours_cents, closed.theirs_cents, closed.difference_cents) == (570_000, 570_000, 0)
     assert [(step.verdict, step.count, step.amount_cents) for step in closed.bridge] == [("matched", 2, 0)]
-    assert (closed.date, closed.provider, closed.closed_by) == (day.isoformat(), "sandbox", BY)
+    assert (closed.date, closed.account, closed.closed_by) == (day.isoformat(), "sandbox", BY)
     with pytest.raises(ServiceError, match="closed already"):
         close(services, day)
     assert [each.date for each in services.days.list(operator()) if each.closed] == [day.isoformat()]
@@ -252,9 +252,9 @@ def test_a_day_without_payments_is_closed_with_an_empty_statement_and_the_past_3
     clock.advance(2 * 86_400)
     quiet = day + timedelta(days=1)
     listed = [f"{quiet - timedelta(days=back)}" for back in range(31)]
-    assert [each.date for each in services.days.list(operator()) if each.provider == "sandbox"] == listed[:3]
+    assert [each.date for each in services.days.list(operator()) if each.account == "sandbox"] == listed[:3]
     Client.update(created_at=clock.now() - timedelta(days=90)).execute()
-    assert [each.date for each in services.days.list(operator()) if each.provider == "sandbox"] == listed
+    assert [each.date for each in services.days.list(operator()) if each.account == "sandbox"] == listed
     with pytest.raises(ServiceError, match="No statement covers this day"):
         close(services, quiet)
     with pytest.raises(ServiceError, match="its statement cannot be empty"):

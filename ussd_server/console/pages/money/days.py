@@ -1,4 +1,4 @@
-"""Closed days: the bridge from our sum of a provider's day to that of its statements."""
+"""Closed days: the bridge from our sum of a day of an account to that of its statements."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from flask import Response, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import NO_PAGE, console
-from ussd_server.console.forms import done
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import who
 from ussd_server.console.pages.money.reconciliation import VERDICTS
 from ussd_server.console.pages.service.proposals import proposal_about, propose
-from ussd_server.console.tables import PROVIDER, Column, DataTable, show_table
+from ussd_server.console.tables import ACCOUNT, Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
 from ussd_server.services.reconciliation.messages import CloseDay, DayState
@@ -35,8 +35,8 @@ def _of_closed(name: str) -> Callable[[DayState], Any]:
 
 
 _DAY_COLUMNS = (
-    Column("date", "Day", "day", link=lambda day: url_for("console.show_day", provider=day.provider, date=day.date)),
-    PROVIDER,
+    Column("date", "Day", "day", link=lambda day: url_for("console.show_day", account=day.account, date=day.date)),
+    ACCOUNT,
     Column("ours", "Ours", "money", value=_of_closed("ours_cents")),
     Column("theirs", "Theirs", "money", value=_of_closed("theirs_cents")),
     Column("difference", "Difference", "money", value=_of_closed("difference_cents")),
@@ -60,10 +60,42 @@ def list_days(context: RequestContext) -> Response:
     return show_table("console/reconciliation/days.html", table)
 
 
-@console.page("GET", "/operator/days/<provider>/<date>", who="operator")
-def show_day(context: RequestContext, provider: str, date: str) -> str:
+@console.page("GET", "/operator/days/<account>/<date>", who="operator")
+def show_day(context: RequestContext, account: str, date: str) -> str:
     """A day: both sums, the bridge between them, what is open, and the button that closes it."""
-    closing = _wanted(provider, date, context)
+    return _day_page(_wanted(account, date, context), context)
+
+
+@console.page("POST", "/operator/days/<account>/<date>/close", who="operator")
+def close_day(context: RequestContext, account: str, date: str) -> Any:
+    """Close a day, if its sums are still those that were shown."""
+    closing = _wanted(account, date, context)
+    with shown_again(lambda error: _day_page(closing, context, error)):
+        shown, bridge = request.form.get("shown"), services().days.bridge(closing, context)
+        if not bridge.missing and shown != _sums(bridge):
+            raise ServiceError(Code.INVALID_REQUEST, "The sums of the day have changed. Look at them again.")
+        services().days.close(closing, context)
+    return done(gettext("%(day)s is closed.", day=closing.date), "list_days")
+
+
+@console.page("POST", "/operator/days/<account>/<date>/propose", who="operator")
+def propose_closing(context: RequestContext, account: str, date: str) -> Any:
+    closing = _wanted(account, date, context)
+    with shown_again(lambda error: _day_page(closing, context, error)):
+        return propose("day.close", f"{account} {closing.date}", context)
+
+
+def _wanted(account: str, date: str, context: RequestContext) -> CloseDay:
+    """The closing that a page is about. NOT_FOUND for what is no day."""
+    try:
+        day = forms.date_of(date)
+    except ServiceError:
+        raise ServiceError(Code.NOT_FOUND, NO_PAGE) from None
+    assert day is not None
+    return CloseDay(day, account, context.caller.operator or "", request.form.get("is_empty") == "yes")
+
+
+def _day_page(closing: CloseDay, context: RequestContext, error: ServiceError | None = None) -> str:
     closed, bridge, refusal = services().days.show(closing, context), None, None
     uncovered = None if closed else services().days.uncovered_statement(closing, context)
     if closed is None:
@@ -83,34 +115,9 @@ def show_day(context: RequestContext, provider: str, date: str) -> str:
         is_proposed=uncovered and proposal_about(uncovered, context),
         may_be_empty=bridge is None and closed is None and services().days.may_be_empty(closing, context),
         refusal=refusal,
+        error=error,
         steps=_STEPS,
     )
-
-
-@console.page("POST", "/operator/days/<provider>/<date>/close", who="operator", form_on="show_day")
-def close_day(context: RequestContext, provider: str, date: str) -> Any:
-    """Close a day, if its sums are still those that were shown."""
-    closing = _wanted(provider, date, context)
-    shown, bridge = request.form.get("shown"), services().days.bridge(closing, context)
-    if not bridge.missing and shown != _sums(bridge):
-        raise ServiceError(Code.INVALID_REQUEST, "The sums of the day have changed. Look at them again.")
-    services().days.close(closing, context)
-    return done(gettext("%(day)s is closed.", day=closing.date), "list_days")
-
-
-@console.page("POST", "/operator/days/<provider>/<date>/propose", who="operator", form_on="show_day")
-def propose_closing(context: RequestContext, provider: str, date: str) -> Any:
-    return propose("day.close", f"{provider} {_wanted(provider, date, context).date}", context)
-
-
-def _wanted(provider: str, date: str, context: RequestContext) -> CloseDay:
-    """The closing that a page is about. NOT_FOUND for what is no day."""
-    try:
-        day = forms.date_of(date)
-    except ServiceError:
-        raise ServiceError(Code.NOT_FOUND, NO_PAGE) from None
-    assert day is not None
-    return CloseDay(day, provider, context.caller.operator or "", request.form.get("is_empty") == "yes")
 
 
 def _sums(bridge: Any) -> str:

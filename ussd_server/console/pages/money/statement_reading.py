@@ -44,16 +44,18 @@ def reading_in_form() -> StatementReading:
     )
 
 
-def preview_of(file: IO[bytes], provider: str, reading: StatementReading, context: RequestContext) -> StatementPreview:
+def preview_of(file: IO[bytes], account: str, reading: StatementReading, context: RequestContext) -> StatementPreview:
     """How the file is read; nothing is stored."""
+    provider = services().provider_statements.provider_of(account, context)
     wanted = PreviewStatement(file, provider, reading)  # type: ignore[arg-type]
     return services().statement_layouts.preview(wanted, context)
 
 
-def keep_corrections(file: IO[bytes], provider: str, reading: StatementReading, context: RequestContext) -> None:
+def keep_corrections(file: IO[bytes], account: str, reading: StatementReading, context: RequestContext) -> None:
     """Keep the columns that the operator corrected and the direction that it stated, if there are any."""
     if reading.columns or reading.direction != NOT_STATED:
         by = context.caller.operator or ""
+        provider = services().provider_statements.provider_of(account, context)
         wanted = KeepLayout(provider, file, reading.columns, by, reading.direction)  # type: ignore[arg-type]
         services().statement_layouts.keep(wanted, context)
 

@@ -11,8 +11,9 @@ from ussd_server.api.requests import services
 from ussd_server.console import formats, forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
+from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import PROVIDER, Column, DataTable, ListedPage, send_csv, show_table
+from ussd_server.console.tables import Column, DataTable, ListedPage, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
 from ussd_server.services.accounts.messages import GetBalances, GetStatement, StatementLine, StatementView
@@ -38,7 +39,7 @@ _LINE_COLUMNS = (
 )
 _REPORT_COLUMNS = (
     Column("type", "Type", "word", value=lambda row: row.type.capitalize()),
-    PROVIDER,
+    Column("provider", "Provider", "word", value=lambda row: provider_name(row.provider)),
     Column("status", "Status", "status"),
     Column("count", "Payments", "number"),
     Column("amount", "Amount", "money"),

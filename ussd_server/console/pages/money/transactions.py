@@ -13,7 +13,7 @@ from flask import Response, render_template, request
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import acting_for, link_to, operators_view
 from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import (
@@ -98,16 +98,7 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
 @console.page("GET", "/transactions/<transaction_id>", needs="transactions:read", shows="transaction")
 def show_transaction(context: RequestContext, transaction_id: str) -> str:
     """One transaction: where its money is, and everything that happened to it."""
-    values = about_payment(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
-    view, refunds = values["view"], values["refunds"]
-    number = f"-{len(refunds) + 1}" if refunds else ""
-    suggested = f"{view.reference[: messages.REFERENCE.longest - 11]}-refund{number}"
-    return render_template(
-        "console/transactions/transaction.html",
-        **values,
-        suggested_reference=suggested,
-        left_cents=view.amount_cents - view.refunded_amount_cents,
-    )
+    return _page(transaction_id, context)
 
 
 @console.page("GET", "/transactions/<transaction_id>/live", needs="transactions:read")
@@ -118,21 +109,15 @@ def show_transaction_live(context: RequestContext, transaction_id: str) -> Respo
     )
 
 
-@console.page(
-    "POST",
-    "/transactions/<transaction_id>/refund",
-    needs="transactions:send",
-    fresh_code=True,
-    form_on="show_transaction",
-    refusals=_FAULTS_OF_REFUND,
-)
+@console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:send", fresh_code=True)
 def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     form = request.form
-    amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
-    if not 0 < len(reference) <= messages.REFERENCE.longest:
-        raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
-    wanted = messages.CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
-    refund = services().refunds.create(wanted, context)
+    with shown_again(lambda error: _page(transaction_id, context, error), *_FAULTS_OF_REFUND):
+        amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
+        if not 0 < len(reference) <= messages.REFERENCE.longest:
+            raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
+        wanted = messages.CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
+        refund = services().refunds.create(wanted, context)
     refund_id = refund.transaction.transaction_id
     if refund.replayed:
         return done("This refund was made before.", "show_transaction", tone="warn", transaction_id=refund_id)
@@ -245,6 +230,20 @@ def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:
     """Whether the first attempt of a delivery is still to come."""
     deliveries = [delivery for event in events for delivery in event.deliveries]
     return any(each.status is DeliveryStatus.WAITING and not each.attempts for each in deliveries)
+
+
+def _page(transaction_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
+    values = about_payment(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
+    view, refunds = values["view"], values["refunds"]
+    number = f"-{len(refunds) + 1}" if refunds else ""
+    suggested = f"{view.reference[: messages.REFERENCE.longest - 11]}-refund{number}"
+    return render_template(
+        "console/transactions/transaction.html",
+        **values,
+        error=error,
+        suggested_reference=suggested,
+        left_cents=view.amount_cents - view.refunded_amount_cents,
+    )
 
 
 def _about_any(transaction_id: str, context: RequestContext) -> dict[str, Any]:

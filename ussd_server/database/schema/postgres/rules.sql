@@ -106,9 +106,9 @@ CREATE TRIGGER statement_days_keep_all BEFORE TRUNCATE ON statement_days EXECUTE
 -- Only the digest itself may change, when a master key is rotated.
 CREATE TRIGGER day_proofs_unedited BEFORE UPDATE ON day_proofs
     FOR EACH ROW WHEN (
-        (NEW.id, NEW.provider, NEW.day, NEW.statements, NEW.first_at, NEW.last_at, NEW.content)
+        (NEW.id, NEW.account, NEW.day, NEW.statements, NEW.first_at, NEW.last_at, NEW.content)
         IS DISTINCT FROM
-        (OLD.id, OLD.provider, OLD.day, OLD.statements, OLD.first_at, OLD.last_at, OLD.content))
+        (OLD.id, OLD.account, OLD.day, OLD.statements, OLD.first_at, OLD.last_at, OLD.content))
     EXECUTE FUNCTION refuse_change();
 
 CREATE TRIGGER day_proofs_keep BEFORE DELETE ON day_proofs FOR EACH ROW EXECUTE FUNCTION refuse_change();

@@ -131,7 +131,7 @@ CREATE TRIGGER closed_days_keep BEFORE DELETE ON closed_days
 BEGIN SELECT RAISE(ABORT, 'rows of closed_days are never changed or removed'); END;
 
 CREATE TRIGGER closed_days_unreplaced BEFORE INSERT ON closed_days
-WHEN EXISTS (SELECT 1 FROM closed_days WHERE provider = NEW.provider AND day = NEW.day)
+WHEN EXISTS (SELECT 1 FROM closed_days WHERE account = NEW.account AND day = NEW.day)
 BEGIN SELECT RAISE(ABORT, 'rows of closed_days are never changed or removed'); END;
 
 -- The lines of a closed day's statements stay as they are.
@@ -149,15 +149,15 @@ BEGIN SELECT RAISE(ABORT, 'rows of statement_days are never replaced'); END;
 
 -- Only the digest itself may change, when a master key is rotated.
 CREATE TRIGGER day_proofs_unedited BEFORE UPDATE ON day_proofs
-WHEN (NEW.id, NEW.provider, NEW.day, NEW.statements, NEW.first_at, NEW.last_at, NEW.content) IS NOT
-    (OLD.id, OLD.provider, OLD.day, OLD.statements, OLD.first_at, OLD.last_at, OLD.content)
+WHEN (NEW.id, NEW.account, NEW.day, NEW.statements, NEW.first_at, NEW.last_at, NEW.content) IS NOT
+    (OLD.id, OLD.account, OLD.day, OLD.statements, OLD.first_at, OLD.last_at, OLD.content)
 BEGIN SELECT RAISE(ABORT, 'rows of day_proofs are never changed'); END;
 
 CREATE TRIGGER day_proofs_keep BEFORE DELETE ON day_proofs
 BEGIN SELECT RAISE(ABORT, 'rows of day_proofs are never removed'); END;
 
 CREATE TRIGGER day_proofs_unreplaced BEFORE INSERT ON day_proofs
-WHEN EXISTS (SELECT 1 FROM day_proofs WHERE id = NEW.id OR (provider = NEW.provider AND day = NEW.day))
+WHEN EXISTS (SELECT 1 FROM day_proofs WHERE id = NEW.id OR (account = NEW.account AND day = NEW.day))
 BEGIN SELECT RAISE(ABORT, 'rows of day_proofs are never replaced'); END;
 
 CREATE TRIGGER history_digests_unedited BEFORE UPDATE ON history_digests WHEN NEW.clients <> OLD.clients

@@ -220,7 +220,7 @@ CREATE INDEX subscriber_names_oldest ON subscriber_names (asked_at);
 
 CREATE TABLE provider_statements (
     id uuid PRIMARY KEY,
-    provider text NOT NULL,
+    account text NOT NULL,
     digest text NOT NULL,
     file_name text NOT NULL,
     first_at timestamptz NOT NULL,
@@ -231,14 +231,14 @@ CREATE TABLE provider_statements (
     imported_at timestamptz NOT NULL,
     difference_count integer NOT NULL,
     state text NOT NULL DEFAULT 'stored' CHECK (state IN ('importing', 'stored', 'removed')),
-    UNIQUE (provider, digest)
+    UNIQUE (account, digest)
 );
 CREATE INDEX provider_statements_unstored ON provider_statements (id) WHERE state <> 'stored';
 
 CREATE TABLE statement_differences (
     id uuid PRIMARY KEY,
     key text NOT NULL UNIQUE,
-    provider text NOT NULL,
+    account text NOT NULL,
     statement_id uuid NOT NULL REFERENCES provider_statements (id),
     line integer,
     verdict text NOT NULL
@@ -273,9 +273,9 @@ CREATE TABLE differences_in_statements (
 CREATE INDEX differences_in_statements_in_order ON differences_in_statements (statement_id, id);
 CREATE INDEX differences_in_statements_of_difference ON differences_in_statements (difference_id);
 
--- Days of providers that an operator has closed: the figures of the moment, which never change.
+-- Days of accounts at providers that an operator has closed: the figures of the moment, which never change.
 CREATE TABLE closed_days (
-    provider text NOT NULL,
+    account text NOT NULL,
     day text NOT NULL,
     statement_id uuid REFERENCES provider_statements (id),
     ours_cents bigint NOT NULL,
@@ -284,14 +284,14 @@ CREATE TABLE closed_days (
     closed_by text NOT NULL,
     closed_at timestamptz NOT NULL,
     confirmed_by text,
-    PRIMARY KEY (provider, day)
+    PRIMARY KEY (account, day)
 ); -- by key
 
 -- What statements cover, and their lines by day.
 CREATE TABLE statement_coverages (
     id uuid PRIMARY KEY,
     statement_id uuid NOT NULL REFERENCES provider_statements (id),
-    provider text NOT NULL,
+    account text NOT NULL,
     kind text NOT NULL CHECK (kind IN ('balance', 'lines', 'stated')),
     first_at timestamptz NOT NULL,
     last_at timestamptz NOT NULL,
@@ -302,7 +302,7 @@ CREATE TABLE statement_coverages (
     CHECK ((kind = 'stated') = (stated_by IS NOT NULL)),
     CHECK (first_at <= last_at)
 );
-CREATE INDEX statement_coverages_by_end ON statement_coverages (provider, last_at);
+CREATE INDEX statement_coverages_by_end ON statement_coverages (account, last_at);
 CREATE INDEX statement_coverages_of_statement ON statement_coverages (statement_id);
 
 CREATE TABLE statement_days (
@@ -318,15 +318,15 @@ CREATE INDEX statement_days_of_day ON statement_days (day);
 -- What closed days were computed from.
 CREATE TABLE day_proofs (
     id uuid PRIMARY KEY,
-    provider text NOT NULL,
+    account text NOT NULL,
     day text NOT NULL,
     statements text NOT NULL,
     first_at timestamptz,
     last_at timestamptz,
     content text NOT NULL,
     digest text NOT NULL,
-    UNIQUE (provider, day),
-    FOREIGN KEY (provider, day) REFERENCES closed_days (provider, day),
+    UNIQUE (account, day),
+    FOREIGN KEY (account, day) REFERENCES closed_days (account, day),
     CHECK ((first_at IS NULL) = (last_at IS NULL))
 );
 

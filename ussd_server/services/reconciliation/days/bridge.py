@@ -277,7 +277,7 @@ def _given_back(account: str, begin: datetime, end: datetime) -> list[_GivenBack
         (name, counted or name, direction_sign(kind, effect) * cents, kampala_day(ended), released)
         for name, counted, kind, effect, cents, ended, released in rows
     ]
-    days = ClosedDay.select().where(ClosedDay.provider == account, ClosedDay.day.in_({row[3] for row in found}))
+    days = ClosedDay.select().where(ClosedDay.account == account, ClosedDay.day.in_({row[3] for row in found}))
     closed = {row.day: row.closed_at - SETTLES_WITHIN for row in days}
     return [
         _GivenBack(name, counted_id, cents, day if day in closed and closed[day] < given_back_at else None)
@@ -316,7 +316,7 @@ def _paid_at(account: str, begin: datetime, end: datetime, closed_at: datetime) 
 
 def _closed_days(account: str, days: Collection[str], closed_at: datetime) -> set[str]:
     rows = ClosedDay.select(ClosedDay.day).where(
-        ClosedDay.provider == account, ClosedDay.day.in_(list(days)), ClosedDay.closed_at <= closed_at
+        ClosedDay.account == account, ClosedDay.day.in_(list(days)), ClosedDay.closed_at <= closed_at
     )
     return {row.day for row in rows}
 

@@ -27,7 +27,7 @@ class Coverage:
     last_at: datetime
 
 
-def coverage_of(provider: str, begin: datetime, end: datetime) -> Coverage | None:
+def coverage_of(account: str, begin: datetime, end: datetime) -> Coverage | None:
     """The stored statements that cover the day from `begin` to `end`; None where the day is not covered.
 
     A statement covers a day by lines with an unbroken running balance from before the day to after it, also together
@@ -39,7 +39,7 @@ def coverage_of(provider: str, begin: datetime, end: datetime) -> Coverage | Non
         .join(ProviderStatement, on=(ProviderStatement.id == StatementCoverage.statement_id))
         .where(
             ProviderStatement.state == StatementState.STORED,
-            StatementCoverage.provider == provider,
+            StatementCoverage.account == account,
             StatementCoverage.last_at >= begin - _LONGEST_CHAIN,
             StatementCoverage.first_at <= end + _LONGEST_CHAIN,
         )
@@ -105,7 +105,7 @@ def _row(
     return StatementCoverage(
         id=new_id(statement.imported_at),
         statement_id=statement.id,
-        provider=statement.provider,
+        account=statement.account,
         kind=kind,
         first_at=first_at,
         last_at=last_at,

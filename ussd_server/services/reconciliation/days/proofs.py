@@ -27,7 +27,7 @@ class DayProofs:
         """Write the proof of a day. Call in the unit of work that closes it."""
         row = DayProof(
             id=proof_id,
-            provider=closed.provider,
+            account=closed.account,
             day=closed.day,
             statements=list(covered.statement_ids) if covered else [],
             first_at=covered.first_at if covered else None,
@@ -55,7 +55,7 @@ def day_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str, 
             # A value that was edited by hand and cannot be read.
             fault = OTHER_PROOF
         if fault is not None:
-            yield f"{row.provider} {row.day}", fault
+            yield f"{row.account} {row.day}", fault
 
 
 def _fault_of(row: DayProof, closed: ClosedDay, vault: Vault | None) -> str | None:
@@ -64,14 +64,14 @@ def _fault_of(row: DayProof, closed: ClosedDay, vault: Vault | None) -> str | No
     if row.first_at is None:
         return None
     covered = Coverage(tuple(row.statements), row.first_at, row.last_at)
-    bridge = bridge_of(row.provider, date.fromisoformat(row.day), covered, closed.closed_at)
+    bridge = bridge_of(row.account, date.fromisoformat(row.day), covered, closed.closed_at)
     found = bridge.ours_cents, bridge.theirs_cents, [asdict(step) for step in bridge.steps], bridge.content
     kept = closed.ours_cents, closed.theirs_cents, closed.bridge, row.content
     return None if found == kept and not bridge.missing and not bridge.open_count else OTHER_BOOKS
 
 
 def _closed_day(row: DayProof) -> ClosedDay:
-    closed: ClosedDay = ClosedDay.get(ClosedDay.provider == row.provider, ClosedDay.day == row.day)
+    closed: ClosedDay = ClosedDay.get(ClosedDay.account == row.account, ClosedDay.day == row.day)
     return closed
 
 
