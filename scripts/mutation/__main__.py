@@ -45,7 +45,12 @@ TARGETS = {
     ),
     "movements": (
         [f"{_SERVICES}/{each}" for each in ("gates", "incoming", "movements")],
-        ["tests/gates", "tests/services/incoming", "tests/services/bank/test_settlement_locks.py"],
+        [
+            "tests/gates",
+            "tests/services/incoming",
+            "tests/services/payouts",
+            "tests/services/bank/test_settlement_locks.py",
+        ],
     ),
     "payouts": (
         [f"{_SERVICES}/payouts"],

@@ -73,7 +73,7 @@ class PaymentCodeService:
                     _require_future(request.expires_at, now)
                 if row is not None:
                     return _view(self._replace(row, terms, context))
-                if _codes_of(context.client_id).offset(MOST_CODES - 1).limit(1).exists():
+                if _codes_of(context.client_id).offset(MOST_CODES - 1).exists():
                     raise ServiceError(Code.INVALID_REQUEST, f"A client has at most {MOST_CODES:,} payment codes")
                 keys = {"id": new_id(now), "client_id": context.client_id, "code": code}
                 row = PaymentCode.create(**keys, **terms, account_since=now, created_at=now, updated_at=now)

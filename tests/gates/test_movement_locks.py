@@ -1,4 +1,4 @@
-"""Two operators who say the same of two movements, each of the other one, wait for each other in one order.
+"""What is decided about movements waits for other decisions, and for payments, in one order.
 
 SQLite has one writer at a time, so PostgreSQL alone is tried.
 """
@@ -9,13 +9,18 @@ from functools import partial
 
 import pytest
 
-from tests.gates.two_records import PAYER, held
+from tests.gates.test_corrections import correct, taken_back
+from tests.gates.test_releases import release, sold
+from tests.gates.two_records import PAYER, held, seen
 from tests.gates.ways_in import BY, SECOND, SHILLINGS, World
 from tests.support.books import check_everything
 from tests.support.competitors import Compete
 from tests.support.money import operator
-from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.database.tables import lock_row
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.models.ledger import Account
 from ussd_server.models.movements import Movement
+from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.receipts import lock_movement
 from ussd_server.services.movements.messages import SameMovement
 from ussd_server.status import ServiceError
@@ -39,4 +44,20 @@ def test_of_two_movements_that_are_each_said_to_be_the_other_one_goes(world: Wor
     with pytest.raises(ServiceError, match="The other movement is of another"):
         saying.result()
     assert [each.movement_id for each in held(world)] == [other]
+    assert check_everything() == []
+
+
+def test_a_release_waits_for_a_refund_of_the_same_collection_before_it_moves_money(
+    world: World, compete: Compete
+) -> None:
+    sale = sold(world)
+    back = taken_back(world, sale)
+    correct(world, back)
+    with unit_of_work():
+        # As the creation of a refund does: the collection first, then the account.
+        lock_row(Transaction, sale.transaction_id)
+        releasing = compete(partial(release, world, back.movement_id))
+        for_update(Account.select().where(Account.client_id == world.client.id, Account.name == "main")).get()
+    releasing.result()
+    assert seen(world, sale.transaction_id).status == "succeeded"
     assert check_everything() == []
