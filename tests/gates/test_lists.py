@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from tests.gates.two_records import PAYER, RECEIPT
@@ -42,6 +44,7 @@ def test_a_list_has_each_money_once_the_newest_first_and_our_payments_as_their_o
     assert [each.use and each.use.kind for each in found] == [None, UseKind.PAYMENT, UseKind.PAYMENT]
     day = ours.row.completed_at.astimezone(KAMPALA).date()
     assert _listed(world, account="sandbox", day=day) == found
+    assert [_listed(world, day=day + timedelta(days=each)) for each in (-1, 1)] == [[], []]
     assert (_listed(world, account="bank"), _listed(world, is_held=True)) == ([], found[:1])
 
 

@@ -225,6 +225,14 @@ def test_a_success_without_a_receipt_beside_a_payers_payment_goes_to_review(worl
     assert check_everything() == []
 
 
+def test_a_success_without_a_receipt_is_no_payers_payment_of_another_number(world: World, ours: Enquired) -> None:
+    world.till.pay("SCH1042", SHILLINGS, RECEIPT, number="+256772000009")
+    ours.succeeds()
+    ours.ask_now()
+    assert main_of(world.client.id) == 3 * CENTS
+    assert check_everything() == []
+
+
 def test_a_notice_beside_a_success_without_a_receipt_stays_listed_with_it(world: World, ours: Enquired) -> None:
     ours.succeeds()
     ours.ask_now()

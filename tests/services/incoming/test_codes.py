@@ -12,6 +12,7 @@ from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.audit.messages import ListAuditEvents
+from ussd_server.services.incoming import codes
 from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import ListPage
@@ -60,6 +61,15 @@ def test_codes_with_an_earlier_prefix_stay_and_are_begun_by_no_other_prefix(serv
     for prefix in ("SHOP", "SH"):
         with pytest.raises(ServiceError, match="A payment code of another client begins with it"):
             give(SetPrefix(school.id, prefix), operator())
+
+
+def test_a_client_has_no_more_codes_than_are_allowed(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codes, "MOST_CODES", 2)
+    client = ExampleClient(services)
+    services.payment_codes.set_prefix(SetPrefix(client.id, "SCH"), operator())
+    for code in ("SCH1", "SCH2", "SCH1"):
+        services.payment_codes.put(PutPaymentCode(code, "Fees"), operator_context(client.id))
+    assert refusal(services, PutPaymentCode("SCH3", "Fees"), client) == "A client has at most 2 payment codes"
 
 
 def test_the_expiry_of_a_code_lies_in_the_future(services: Services, clock: MovableClock) -> None:

@@ -122,7 +122,7 @@ class PayoutSender:
                     PayoutItem.payout_id == row.id, PayoutItem.line == line
                 ).execute()
             if row.status == PayoutStatus.DRAFT:
-                pause = _TICK_SECONDS if matches or not items else _NAMES_AWAY_SECONDS
+                pause = _TICK_SECONDS if matches else _NAMES_AWAY_SECONDS
                 is_wanted = bool(items) and now - row.updated_at < _NAMES_WANTED_FOR
                 row.due_at = now + timedelta(seconds=pause) if is_wanted else None
             row.save()
