@@ -137,6 +137,7 @@ def test_a_collection_given_back_twice_is_reversed_once(till: Till) -> None:
     assert till.row(first).late
     view = till.services.transactions.get(GetTransaction(till.original), till.call)
     assert [change.status for change in view.events].count("reversed") == 1
+    assert check_everything() == [], "both have left, and operators review the late one"
 
 
 def test_a_failed_refund_does_not_help_to_reverse_a_collection(till: Till) -> None:
