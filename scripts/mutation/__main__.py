@@ -20,6 +20,7 @@ _SERVICES = "ussd_server/services"
 # What notices mutants of every folder: the locks, which only PostgreSQL has, signatures of rows, and the API.
 _THEN = [
     "tests/services/test_locks.py",
+    "tests/services/test_rights.py",
     "tests/services/operations/test_prompt_edits.py",
     "tests/blueprints/money",
     "tests/database/test_ledger_entries.py",

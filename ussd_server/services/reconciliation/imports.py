@@ -320,7 +320,7 @@ def _rows(differences: Iterator[ComparedLine], statement: ProviderStatement) -> 
         short = hashlib.blake2b(names, digest_size=8).digest()
         # A line that is there twice is two differences.
         occurrences[short] += 1
-        key = names if occurrences[short] == 1 else names + str(occurrences[short]).encode()
+        key = names + str(occurrences[short]).encode()
         values = asdict(compared)
         del values["is_difference"]
         yield values | {

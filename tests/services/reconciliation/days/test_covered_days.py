@@ -31,6 +31,7 @@ from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.statements import DifferenceInStatement, StatementCoverage, StatementDay
+from ussd_server.services.reconciliation.days.coverage import coverage_of
 from ussd_server.services.reconciliation.messages import (
     CloseDay,
     ClosedDayView,
@@ -39,6 +40,7 @@ from ussd_server.services.reconciliation.messages import (
     Verdict,
 )
 from ussd_server.status import ServiceError
+from ussd_server.values import bounds_of_day
 
 NOT_COVERED = "No statement covers this day"
 WITHOUT_BALANCE = MTN[:-1]
@@ -104,6 +106,14 @@ def test_a_day_is_covered_by_an_unbroken_balance_from_before_it_to_after_it(
     closed = close(services, day)
     assert (closed.ours_cents, closed.theirs_cents, steps(closed)) == (1_500_000, 1_500_000, {"matched": (3, 0)})
     assert closed.confirmed_by is None
+
+
+def test_of_the_files_around_a_day_the_nearest_cover_it(services: Services, clock: MovableClock, day: date) -> None:
+    rows = with_balances([*three_days(services, clock), *(mtn_row(pay(services, clock)) for _ in range(2))])
+    stored = [store(services, part) for part in (rows[:4], rows[4:5], rows[5:6], rows[6:])]
+    coverage = coverage_of("sandbox", *bounds_of_day(day))
+    assert coverage is not None
+    assert coverage.statement_ids == (stored[0], stored[1])
 
 
 def test_files_whose_balances_join_count_as_one_and_each_receipt_counts_once(
