@@ -16,7 +16,9 @@ from ussd_server.models.movements import Movement
 from ussd_server.models.payouts import PayoutHold
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
+from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, PaymentOrder, ProviderAnswer
+from ussd_server.providers.sandbox.adapter import SandboxProvider
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import (
     ApprovalRule,
@@ -28,7 +30,7 @@ from ussd_server.services.payouts.messages import (
 )
 from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import REVIEW_BESIDE, REVIEW_LATE, REVIEW_TWICE
-from ussd_server.services.transactions.messages import TransactionType
+from ussd_server.services.transactions.messages import Source, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
 
@@ -291,6 +293,41 @@ def test_an_attempt_that_was_never_sent_leaves_its_name_to_the_next(
     desk.work(1)
     assert not any(each.is_in_review for each in attempts(payout))
     assert desk.main() == (_FULL, 0)
+    assert holds(desk)
+
+
+def test_a_success_that_is_told_under_a_name_belongs_to_the_attempt_that_has_it_now(
+    desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payout = desk.draft(row("a", DECLINED, 1000))
+    desk.approve(payout)
+    desk.tick()
+    desk.cancel(payout)
+    desk.work(1)
+    retry(desk, payout)
+    approve(desk, payout)
+    desk.work(2 * _DEFINITE)
+    answers(desk, monkeypatch, {"": Outcome.SUCCEEDED})
+    desk.clock.advance(2 * 3600)
+    desk.work(1)
+    first, second = attempts(payout)
+    assert (first.status, first.provider_transaction_id) == ("failed", None)
+    assert (second.status, second.late, desk.main()) == ("succeeded", True, (_FULL - 100_000, 0))
+    assert holds(desk)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.PENDING])
+def test_an_answer_shows_that_an_attempt_was_sent_whose_commit_was_lost(desk: PayoutDesk, outcome: Outcome) -> None:
+    payout = desk.draft(row("a", DECLINED, 1000))
+    desk.approve(payout)
+    desk.tick()
+    (made,) = attempts(payout)
+    answer = ProviderAnswer(outcome, FailureCode.PAYER_DECLINED)
+    desk.services.processing.apply_answer(made.id, SandboxProvider.schedule, answer, Source.SUBMIT, desk.clock.now())
+    desk.work(_DEFINITE)
+    assert [(each.status, each.ask_attempts, each.asked_at is None) for each in attempts(payout)] == [
+        ("failed", 1, False)
+    ]
     assert holds(desk)
 
 

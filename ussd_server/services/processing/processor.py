@@ -27,6 +27,7 @@ from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.gates.movements import learn_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
+from ussd_server.services.payouts.attempts import has_left_name
 from ussd_server.services.payouts.holds import release_unsent
 from ussd_server.services.processing.earlier_places import EarlierPlaces
 from ussd_server.services.processing.orders import payment_order, sent_reference
@@ -177,6 +178,10 @@ class PaymentProcessor:
             is_sent = fault is None and _may_be_sent(row)
             if is_sent:
                 self._mark_asked(row, provider)
+            elif has_left_name(row):
+                row.change(due_at=None, leased_until=None, lease_token=None)
+                self.bring_forward(row.provider_reference)
+                return
             elif row.sent_to is None:
                 row.change(provider_account=provider.account)
         payment = payment_order(row, provider)
@@ -299,6 +304,9 @@ class PaymentProcessor:
                 row.provider_transaction_id = answer.provider_transaction_id
             if answer.receipt:
                 row.provider_receipt = answer.receipt
+            if source is Source.SUBMIT and row.status in UNFINISHED and answer.outcome is not Outcome.NOT_SENT:
+                # The database may have lost that the payment was sent.
+                row.asked_at, row.ask_attempts = row.asked_at or called_at, row.ask_attempts or 1
             if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
                 if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
                     # A status query that was not sent says nothing about the payment. Nor does a request that was not
@@ -355,6 +363,7 @@ class PaymentProcessor:
             now = self._clock.now()
             was_never_sent = _was_never_sent(row) and row.sent_to is None
             is_of_payout = row.payout_id is not None
+            has_waited = now - waits_since(row) > timedelta(seconds=UNREACHABLE_SECONDS)
             if was_never_sent and is_of_payout and (fault := self._gate.fault_of(row)) is not None:
                 self._cancel(row, fault)
                 return
@@ -363,7 +372,7 @@ class PaymentProcessor:
                 # A failure waits for the status query that confirms it.
                 still_waits = now - row.completed_at < timedelta(seconds=_WAIT_FOR_FAILED_SECONDS)
                 row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS) if still_waits or is_of_payout else None
-            elif was_never_sent and not is_of_payout and _has_waited(row, now):
+            elif was_never_sent and not is_of_payout and has_waited:
                 fail(
                     row,
                     FailureCode.PROVIDER_UNAVAILABLE,
@@ -379,10 +388,6 @@ class PaymentProcessor:
                         open_review(row, REVIEW_ELSEWHERE, now)
                     row.due_at = now + timedelta(seconds=_LOOK_FOR_PLACE_SECONDS)
             row.save()
-
-
-def _has_waited(row: Transaction, now: datetime) -> bool:
-    return now - waits_since(row) > timedelta(seconds=UNREACHABLE_SECONDS)
 
 
 def _may_be_sent(row: Transaction) -> bool:

@@ -49,8 +49,11 @@ class AnsweredCall:
 def apply_to_row(row: Transaction, call: AnsweredCall, receipts: ReceiptWriter) -> None:
     """Apply an answer to a transaction that has not succeeded. In a unit of work, with the row locked; saves no row."""
     answer, now = call.answer, call.now
-    if is_corrected(row) or has_left_name(row):
+    if is_corrected(row):
         row.due_at = None
+        return
+    if has_left_name(row):
+        row.due_at = row.provider_transaction_id = None
         return
     match answer.outcome:
         case Outcome.SUCCEEDED if answer.amount_cents not in (None, row.amount_cents):
