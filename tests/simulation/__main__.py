@@ -69,7 +69,9 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
     parser.add_argument("--bug", help="plant a bug (tests/simulation/bugs.py)")
-    parser.add_argument("--world", choices=("calls", "money"), default="calls", help="what the days are about")
+    parser.add_argument(
+        "--world", choices=("calls", "money", "payouts"), default="calls", help="what the days are about"
+    )
     parser.add_argument("--no-shrinking", action="store_true", help="do not shorten the plan of a violation")
     parser.add_argument("--report", type=Path, help="write the results that were kept into docs, and end")
     parser.add_argument("--keep", type=argparse.FileType("a"), help="append each result to a file")

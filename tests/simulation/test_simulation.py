@@ -13,6 +13,7 @@ from tests.simulation.worlds.money_bugs import MONEY_BUGS
 
 _DAYS = 0.15
 _DAYS_OF_GATES = 0.6
+_DAYS_OF_PAYOUTS = 0.5
 # A world of money closes days, so that it needs a whole one.
 _DAYS_OF_MONEY = 1.0
 _SEEDS_OF_MONEY = range(1, 13)
@@ -78,6 +79,27 @@ def test_books_are_what_moved_however_it_is_told() -> None:
 def test_a_planted_bug_of_movements_is_found_within_twelve_seeds(bug: str) -> None:
     *_, last = results(_SEEDS_OF_MONEY, _DAYS_OF_MONEY, bug, jobs=1, shrinks=False, world="money")
     assert last["violations"]
+
+
+@pytest.mark.nightly
+def test_each_row_of_a_payout_is_paid_once_however_it_is_retried_and_lost() -> None:
+    worlds = list(results(range(1, 21), _DAYS_OF_PAYOUTS, bug=None, jobs=2, world="payouts"))
+    assert ([each["seed"] for each in worlds if each["violations"]], len(worlds)) == ([], 20)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("bug", "rule"),
+    [
+        ("retried-in-doubt", "paid_once"),
+        ("name-used-up", "paid_once"),
+        ("late-and-counted", "rows_are_charged_once"),
+        ("forgotten-attempts", "rows_are_charged_once"),
+    ],
+)
+def test_a_planted_bug_of_payouts_is_found_within_ten_seeds(bug: str, rule: str) -> None:
+    *_, last = results(range(1, 11), _DAYS_OF_PAYOUTS, bug, jobs=1, shrinks=False, world="payouts")
+    assert rule in {each for each, _ in last["violations"]}
 
 
 @pytest.mark.nightly

@@ -36,7 +36,7 @@ class Payouts:
             if after is None:
                 return
             self._scheduler.pause(after)
-            act = self._retry if turn == "retry" else self._cancel
+            act = {"open": self._open, "retry": self._retry, "cancel": self._cancel}[turn]
 
             def insist(act: Any = act) -> None:
                 self._callers.insist(incident, rows, lambda services: act(services, incident))
@@ -60,11 +60,19 @@ class Payouts:
         # What is cancelled later may never become a payment.
         return {} if "turns" in given else {"accepted": True}
 
-    def _retry(self, services: Services, incident: Incident) -> Answer:
+    def _open(self, services: Services, incident: Incident) -> Answer:
+        """Open a round, which the next retry approves."""
+        self._round(services, incident)
+        return {}
+
+    def _round(self, services: Services, incident: Incident) -> PayoutView:
         payout_id = self._found(services, incident).payout_id
-        opened = services.payouts.retry(RetryPayout(payout_id), self._callers.contexts[incident.given["client"]])
+        return services.payouts.retry(RetryPayout(payout_id), self._callers.contexts[incident.given["client"]]).payout
+
+    def _retry(self, services: Services, incident: Incident) -> Answer:
+        opened = self._round(services, incident)
         self._scheduler.point("between a round and its approval")
-        self._approve(services, incident, opened.payout)
+        self._approve(services, incident, opened)
         return {} if "turns" in incident.given else {"accepted": True}
 
     def _cancel(self, services: Services, incident: Incident) -> Answer:

@@ -81,6 +81,7 @@ class SimulatedProvider:
     refused_in_a_row = 0
     # Every amount that the API takes.
     bounds = dict.fromkeys(Direction, Bounds(True, 100, MOST_CENTS))
+    moods, fates = _ASK_MOODS, _FATES
 
     def place(self, direction: Direction) -> str:
         return "simulated"
@@ -99,7 +100,7 @@ class SimulatedProvider:
 
     def send(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Take a payment, or lose it."""
-        rng, mood = self._mood("ask", payment, _ASK_MOODS)
+        rng, mood = self._mood("ask", payment, self.moods)
         self._scheduler.point("before the payment is sent")
         wait = rng.uniform(0.05, 1.0)
         if mood == "not sent":
@@ -235,7 +236,7 @@ class SimulatedProvider:
     def _draw_fate(self, entry: Entry, rng: Random) -> str:
         """Set the steps of a new payment; return what will become of it."""
         at = TIME.now + rng.choice((0.0, 2.0, 30.0, 200.0)) * rng.random()
-        fate = "success" if self._is_prompt(rng) else drawn(rng, _FATES, "success")
+        fate = "success" if self._is_prompt(rng) else drawn(rng, self.fates, "success")
         late = at + rng.choice((20.0, 400.0, 3000.0)) * (0.2 + rng.random())
         entry.steps = {
             "success": [(at, "succeeded")],

@@ -18,12 +18,14 @@ from tests.simulation.worlds.bugs import planted
 from tests.simulation.worlds.money import Money
 from tests.simulation.worlds.money_plan import money_plan_of
 from tests.simulation.worlds.plan import Incident, plan_of
+from tests.simulation.worlds.rows import Rows, rows_plan_of
 from tests.simulation.worlds.shrinking import in_words, shrunk
 from tests.simulation.worlds.world import Outcome, World, run
 
 WORLDS: dict[str, tuple[type[World], Callable[[int, float], list[Incident]], tuple[Rule, ...]]] = {
     "calls": (World, plan_of, RULES),
     "money": (Money, money_plan_of, MONEY_RULES),
+    "payouts": (Rows, rows_plan_of, RULES),
 }
 MEMORY = Path("/dev/shm")
 
