@@ -45,7 +45,7 @@ class PayoutDesk:
         return self.draft(*(row(f"r{place}", number, amount) for place in range(count)), reference=reference)
 
     def approve(self, payout: PayoutView) -> PayoutView:
-        return self.payouts.approve(ApprovePayout(payout.payout_id), self.approver)
+        return self.payouts.approve(ApprovePayout(payout.payout_id, payout.round.number), self.approver)
 
     def cancel(self, payout: PayoutView) -> PayoutView:
         return self.payouts.cancel(CancelPayout(payout.payout_id), self.maker)

@@ -15,8 +15,10 @@ from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.support.books import check_everything
 from tests.support.money import agree_fee
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts.messages import ItemState, PayoutView
+from ussd_server.services.clients.keys.messages import UpdateApiKey
+from ussd_server.services.payouts.messages import ItemState, PayoutView, RetryPayout
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code
 
@@ -24,8 +26,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 _FEE_CENTS = 1_000
 _CLIENT_CENTS = 2_000_000
-# The sandbox pays the first, refuses the second, and lets the third wait before it pays.
-_NUMBERS = ("+256770000000", "+256770000001", "+256770000004")
+# The sandbox pays the first, refuses the second, lets the third wait before it pays, and pays the fourth late.
+_NUMBERS = ("+256770000000", "+256770000001", "+256770000004", "+256770000009")
 _WAITING = (ItemState.QUEUED, ItemState.SENT)
 
 _rows = st.lists(st.tuples(st.sampled_from((*_NUMBERS, "0772")), st.integers(1, 9_000)), min_size=1, max_size=4)
@@ -33,12 +35,13 @@ _days = st.sampled_from((None, None, 0.5, 2))
 _steps = st.lists(
     st.one_of(
         st.tuples(st.just("create"), st.tuples(_rows, _days)),
-        st.tuples(st.sampled_from(("approve", "cancel")), st.integers(0, 2)),
-        st.tuples(st.just("work"), st.sampled_from((0, 1, 30))),
+        st.tuples(st.sampled_from(("approve", "approve", "cancel", "retry", "retry")), st.integers(0, 2)),
+        st.tuples(st.just("limit"), st.sampled_from((1_000, 500_000, None))),
+        st.tuples(st.just("work"), st.sampled_from((0, 1, 5, 30))),
         st.tuples(st.just("wait"), st.sampled_from((0.6, 1.5))),
     ),
     min_size=3,
-    max_size=12,
+    max_size=20,
 )
 
 
@@ -61,12 +64,24 @@ def test_sums_reservations_and_balances_agree_after_every_step(
             desk.work()
         elif name == "work":
             desk.work(value)
+        elif name == "limit":
+            assert desk.approver.caller.key_id is not None
+            change = UpdateApiKey(desk.approver.caller.key_id, daily_limit_cents=value)
+            services.api_keys.change(change, operator_context(desk.client_id))
         elif payouts:
-            payout = payouts[value % len(payouts)]
-            refused = code_of(partial(desk.approve if name == "approve" else desk.cancel, payout))
-            assert refused in (None, Code.INVALID_REQUEST, Code.INSUFFICIENT_BALANCE)
+            payout = desk.see(payouts[value % len(payouts)])
+            refused = code_of(partial(_ACTS[name], desk, payout))
+            assert refused in (None, *_REFUSALS)
         _compare(desk, payouts)
     assert check_everything() == []
+
+
+def _retry(desk: PayoutDesk, payout: PayoutView) -> None:
+    desk.payouts.retry(RetryPayout(payout.payout_id), desk.maker)
+
+
+_ACTS = {"approve": PayoutDesk.approve, "cancel": PayoutDesk.cancel, "retry": _retry}
+_REFUSALS = (Code.INVALID_REQUEST, Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED)
 
 
 def _compare(desk: PayoutDesk, payouts: list[PayoutView]) -> None:
