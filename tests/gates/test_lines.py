@@ -95,6 +95,22 @@ def test_an_import_stays_while_a_movement_that_it_alone_told_is_used(world: Worl
     assert held(world) == ()
 
 
+def test_an_import_is_undone_although_what_it_told_is_used_while_another_statement_has_its_line(
+    world: World, unknown: Enquired
+) -> None:
+    line = unknown.line("N1", "")
+    first = imported(world, line)
+    used = assign(world, held(world)[0])
+    second = imported(world, line, unknown.line("N2", ""))
+    undo(world, first)
+    while world.services.provider_statements.clean():
+        pass
+    shown = world.services.movements.show(used.movement_id, operator())
+    assert (shown.state, shown.line and shown.line.statement_id) == ("payment", second)
+    with pytest.raises(ServiceError, match=f"it alone told of movement {used.movement_id} .payment."):
+        undo(world, second)
+
+
 def test_what_a_notice_or_another_statement_told_too_stays_held(world: World, unknown: Enquired) -> None:
     world.till.pay("thanks", SHILLINGS, "N1", number=PAYER, at=world.clock.now())
     lines = unknown.line("N1", ""), unknown.line("N2", "")
@@ -188,6 +204,27 @@ def test_what_two_statements_told_as_one_is_taken_back_with_the_last_of_them(wor
     assert held(world) == ()
     imported(world, unknown.line("L1", ""))
     assert [each.movement_id for each in held(world)] == [of_second.movement_id], "its line tells of it again"
+
+
+@pytest.mark.parametrize("told_by", ["till", "line"])
+def test_what_only_an_undone_import_told_is_not_held_when_it_proves_to_be_other_money(
+    world: World, unknown: Enquired, told_by: str
+) -> None:
+    if told_by == "till":
+        world.till.pay("thanks", SHILLINGS, "N1", number=PAYER, at=world.clock.now())
+        undone = imported(world, unknown.line("L1", ""))
+        goes, stays = held(world)
+    else:
+        imported(world, unknown.line("L1", ""))
+        undone = imported(world, unknown.line("L2", ""))
+        stays, goes = held(world)
+    same = SameMovement(goes.movement_id, BY, SECOND, stays.movement_id)
+    world.services.movement_uses.take_as_same(same, operator())
+    undo(world, undone)
+    assert [each.movement_id for each in held(world)] == [stays.movement_id]
+    world.services.releases.release(EndMovement(goes.movement_id, "A mistake", BY, SECOND), operator())
+    left = stays if told_by == "till" else goes
+    assert [(each.movement_id, each.receipts) for each in held(world)] == [(left.movement_id, left.receipts)]
 
 
 @pytest.mark.parametrize("is_payers", [True, False])

@@ -12,7 +12,8 @@ import pytest
 from tests.gates.test_corrections import correct, taken_back
 from tests.gates.test_releases import release, sold
 from tests.gates.two_records import PAYER, held, seen
-from tests.gates.ways_in import BY, SECOND, SHILLINGS, World
+from tests.gates.ways_in import BY, SECOND, SHILLINGS, Enquired, World
+from tests.services.reconciliation.statement_files import reconcile
 from tests.support.books import check_everything
 from tests.support.competitors import Compete
 from tests.support.money import operator
@@ -61,3 +62,18 @@ def test_a_release_waits_for_a_refund_of_the_same_collection_before_it_moves_mon
     releasing.result()
     assert seen(world, sale.transaction_id).status == "succeeded"
     assert check_everything() == []
+
+
+def test_a_statement_locks_what_proved_to_be_one_in_the_order_of_operators(world: World, compete: Compete) -> None:
+    for receipt in ("R1", "R2", "R3", "R4"):
+        world.till.pay("thanks", SHILLINGS, receipt, number=PAYER)
+    last, second, goes, first = (each.movement_id for each in held(world))
+    for movement_id, other_id in ((goes, first), (last, second)):
+        world.services.movement_uses.take_as_same(SameMovement(movement_id, BY, SECOND, other_id), operator())
+    way = Enquired(world, "", PAYER, "")
+    with unit_of_work():
+        lock_movement(Movement.get_by_id(first))
+        importing = compete(partial(reconcile, world.services, [way.line("R4", ""), way.line("R2", "")]))
+        lock_movement(Movement.get_by_id(second))
+    importing.result()
+    assert [each.movement_id for each in held(world)] == [second, first]

@@ -26,9 +26,8 @@ from ussd_server.values import KAMPALA
 pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("books")]
 
 
-def say_same(world: World, transaction_id: str) -> None:
-    (movement,) = held(world)
-    same = SameMovement(movement.movement_id, BY, SECOND, transaction_id)
+def say_same(world: World, transaction_id: str, movement_id: str | None = None) -> None:
+    same = SameMovement(movement_id or held(world)[0].movement_id, BY, SECOND, transaction_id)
     world.services.movement_uses.take_as_same(same, operator())
 
 
@@ -120,6 +119,26 @@ def test_a_movement_under_whose_receipt_a_collection_succeeded_since_stays_the_s
     ours.report()
     with pytest.raises(ServiceError, match=f"Transaction {ours.transaction_id} has its receipt"):
         world.services.releases.release(EndMovement(second.movement_id, "A mistake", BY, SECOND), operator())
+
+
+def test_money_that_was_said_to_be_that_of_a_silent_success_by_mistake_is_held_again(
+    world: World, ours: Enquired
+) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    before = main_of(world.client.id)
+    for receipt in ("N1", "N2"):
+        world.till.pay("thanks", SHILLINGS, receipt, number=PAYER)
+        wrong = held(world)[0]
+    say_same(world, ours.transaction_id, wrong.movement_id)
+    assert ours.row.provider_transaction_id == "N2"
+    released = world.services.releases.release(EndMovement(wrong.movement_id, "A mistake", BY, SECOND), operator())
+    assert (released.state, released.receipts, ours.row.status) == ("held", ("N2",), "succeeded")
+    assert (ours.row.provider_transaction_id, main_of(world.client.id)) == (None, before)
+    say_same(world, ours.transaction_id, held(world)[1].movement_id)
+    assert (ours.row.provider_transaction_id, main_of(world.client.id)) == ("N1", before)
+    world.services.movement_uses.assign(AssignMovement(wrong.movement_id, "SCH1042", BY, SECOND), operator())
+    assert main_of(world.client.id) - before == CENTS
 
 
 def test_a_payers_payment_that_a_line_without_an_id_told_gets_the_receipt_of_its_notice(world: World) -> None:

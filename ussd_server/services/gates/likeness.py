@@ -36,8 +36,7 @@ def payments_like(movement: Movement) -> list[Transaction]:
     """
     told_at = movement.at
     types = types_of(movement.direction)
-    same = (Transaction.provider_account == movement.account) & (Transaction.amount_cents == movement.amount_cents)
-    same &= Transaction.type.in_(types)
+    amounts, is_that_way = {movement.amount_cents}, Transaction.type.in_(types)
     has_succeeded = Transaction.status == TransactionStatus.SUCCEEDED
     if told_at is not None:
         sent_at = fn.COALESCE(Transaction.asked_at, Transaction.created_at)
@@ -51,23 +50,40 @@ def payments_like(movement: Movement) -> list[Transaction]:
             may_be |= has_succeeded
         else:
             may_be |= is_its_own & Transaction.provider_receipt.is_null() & Transaction.provider.in_(WITH_TWO_RECEIPTS)
-        rows = Transaction.select().where(
-            # By client, because the index of phone numbers begins with it.
-            Transaction.client_id.in_(Client.select(Client.id)),
-            Transaction.phone_number == movement.phone_number,
-            may_be,
-            same,
-        )
+        of_number = is_of_number(movement.account, {movement.phone_number}, amounts)
+        rows = Transaction.select().where(of_number, may_be, is_that_way)
         by_number = list(rows.order_by(Transaction.id).limit(_MOST_BESIDE))
     without_receipt = Transaction.select().where(
-        same,
+        is_silent_success(movement.account, amounts),
+        is_that_way,
         is_its_own,
-        Transaction.provider_transaction_id.is_null(),
         _is_or_lacks(Transaction.phone_number, movement.phone_number),
         Transaction.id.not_in([row.id for row in by_number]),
     )
     by_amount = list(without_receipt.order_by(Transaction.id).limit(_MOST_BESIDE))
     return sorted([*by_number, *by_amount], key=lambda row: row.status not in UNFINISHED)[:_MOST_BESIDE]
+
+
+def is_of_number(account: str, numbers: Collection[str], amounts: Collection[int]) -> Any:
+    """The condition on `Transaction` of all that may be money of one of these numbers and amounts."""
+    return (
+        # By client, because the index of phone numbers begins with it.
+        Transaction.client_id.in_(Client.select(Client.id))
+        & Transaction.phone_number.in_(numbers)
+        & Transaction.amount_cents.in_(amounts)
+        & Transaction.status.in_((*UNFINISHED, TransactionStatus.SUCCEEDED))
+        & (Transaction.provider_account == account)
+    )
+
+
+def is_silent_success(account: str, amounts: Collection[int]) -> Any:
+    """The condition on `Transaction` of successes without a receipt, which may be money of any number."""
+    return (
+        (Transaction.provider_account == account)
+        & Transaction.amount_cents.in_(amounts)
+        & (Transaction.status == TransactionStatus.SUCCEEDED)
+        & Transaction.provider_transaction_id.is_null()
+    )
 
 
 def payers_payment_like(row: Transaction, now: datetime) -> Transaction | None:

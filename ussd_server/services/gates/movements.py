@@ -46,6 +46,7 @@ from ussd_server.services.gates.receipts import (
     give_receipt,
     insert_receipt,
     lock_amount,
+    lock_in_order,
     lock_receipt,
     money_of,
     money_of_receipt,
@@ -145,6 +146,7 @@ def use_for(row: Transaction, way: WayIn, now: datetime) -> UseResult:
 def _use_all(row: Transaction, receipts: Sequence[MovementReceipt], way: WayIn, now: datetime) -> UseResult:
     """Use the movements of the receipts of a payment, unless other money has one of them."""
     result, movements = _COUNTS, []
+    lock_in_order(receipt.movement_id for receipt in receipts)
     for receipt in receipts:
         money = money_of_receipt(receipt)
         if money.movement is not None:

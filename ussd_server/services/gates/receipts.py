@@ -106,9 +106,9 @@ def lock_receipts(account: str, direction: str, written: Iterable[str]) -> dict[
 
 
 def lock_told(account: str, told: Sequence[Told]) -> dict[tuple[str, str], MovementReceipt]:
-    """Lock the amounts and the receipts of what was told at one account; return the receipts by direction and form.
+    """Lock the amounts, the receipts and the movements of what was told at one account.
 
-    Call before anything else of the money is locked.
+    Returns the receipts by direction and form. Call before anything else of the money is locked.
     """
     lock_amounts((account, each.direction, each.amount_cents) for each in told)
     receipts: dict[tuple[str, str], MovementReceipt] = {}
@@ -116,6 +116,7 @@ def lock_told(account: str, told: Sequence[Told]) -> dict[tuple[str, str], Movem
         written = [each.receipt for each in told if each.direction == direction]
         rows = lock_receipts(account, direction, written)
         receipts |= {(direction, form): row for form, row in rows.items()}
+    lock_in_order(row.movement_id for row in receipts.values())
     return receipts
 
 
@@ -146,7 +147,12 @@ def lock_movements(unlocked: Sequence[Movement]) -> list[Movement]:
     for place in sorted({(each.account, each.direction) for each in unlocked}):
         here = [each.receipt for each in unlocked if (each.account, each.direction) == place]
         lock_receipts(*place, filter(None, here))
-    return [lock_row(Movement, each) for each in sorted({each.id for each in unlocked})]
+    return lock_in_order(each.id for each in unlocked)
+
+
+def lock_in_order(movement_ids: Iterable[str | None]) -> list[Movement]:
+    """Movements, locked in the order of their ids, after all of their receipts."""
+    return [lock_row(Movement, each) for each in sorted(set(filter(None, movement_ids)))]
 
 
 def give_receipt(

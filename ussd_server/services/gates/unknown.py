@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from ussd_server.models.clients import Client
 from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.gates.likeness import has_receipt_of
+from ussd_server.services.gates.likeness import has_receipt_of, is_of_number, is_silent_success
 from ussd_server.services.gates.messages import Told
 from ussd_server.services.gates.receipts import give_receipt, lock_told, receipts_of
 from ussd_server.services.gates.uses import new_movement, note_told
-from ussd_server.services.transactions.messages import UNFINISHED, TransactionStatus
 from ussd_server.values import comparable_receipt
 
 
@@ -47,25 +45,13 @@ def _payments_of(account: str, told: Sequence[Told]) -> Callable[[Told], bool]:
     amounts = {each.amount_cents for each in told}
     numbers = {each.phone_number for each in told if each.phone_number is not None}
     written = {each.receipt for each in told if each.receipt}
-    ours = Transaction.provider_account == account
-    named = Transaction.select().where(has_receipt_of(written | set(map(comparable_receipt, written))), ours)
+    has_receipt = has_receipt_of(written | set(map(comparable_receipt, written)))
+    named = Transaction.select().where(has_receipt, Transaction.provider_account == account)
     forms = {comparable_receipt(receipt) for row in named for receipt in receipts_of(row)}
-    by_number = Transaction.select(Transaction.phone_number, Transaction.amount_cents).where(
-        # By client, because the index of phone numbers begins with it.
-        Transaction.client_id.in_(Client.select(Client.id)),
-        Transaction.phone_number.in_(numbers),
-        Transaction.amount_cents.in_(amounts),
-        Transaction.status.in_((*UNFINISHED, TransactionStatus.SUCCEEDED)),
-        ours,
-    )
-    payments = set(by_number.distinct().tuples())
-    without_receipt = Transaction.select(Transaction.amount_cents).where(
-        ours,
-        Transaction.amount_cents.in_(amounts),
-        Transaction.status == TransactionStatus.SUCCEEDED,
-        Transaction.provider_transaction_id.is_null(),
-    )
-    of_any_number = {row.amount_cents for row in without_receipt.distinct()}
+    by_number = Transaction.select(Transaction.phone_number, Transaction.amount_cents)
+    payments = set(by_number.where(is_of_number(account, numbers, amounts)).distinct().tuples())
+    silent = Transaction.select(Transaction.amount_cents).where(is_silent_success(account, amounts))
+    of_any_number = {row.amount_cents for row in silent.distinct()}
 
     def may_be_ours(each: Told) -> bool:
         return (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.models.movements import Movement
+from ussd_server.models.movements import Movement, MovementReceipt
 from ussd_server.models.statements import (
     DifferenceInStatement,
     ProviderStatement,
@@ -39,9 +39,10 @@ from ussd_server.services.movements.movements import (
 )
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.processing.outcomes import follow_refunds
-from ussd_server.services.reconciliation.days.lines import lines_of
+from ussd_server.services.reconciliation.days.lines import statements_with
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.imports import lock_imports
+from ussd_server.services.reconciliation.line_movements import forget_untold
 from ussd_server.services.reconciliation.messages import EndDifference, Verdict
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.audited import audit_payment
@@ -56,10 +57,9 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.transactions.refunds import left_of
 from ussd_server.services.transactions.transactions import RETURNED_SETTLEMENT, find_any
-from ussd_server.values import kampala_day
+from ussd_server.values import comparable_receipt
 
 _OURS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
-_DAY = timedelta(days=1)
 
 
 class ReleaseService:
@@ -72,9 +72,9 @@ class ReleaseService:
         """Take back the use of a movement that a notice or operators made: it is held again, and its payment reversed.
 
         What was given back by another movement is held with it; what it gave back is to be given back again. What
-        operators found to be another movement is held again, too, with its receipts.
-        NOT_FOUND, and INVALID_REQUEST for a movement without a use, for one that a payment of ours uses, while refunds
-        or corrections of its payment stand, and unless two different people are named with a reason.
+        operators found to be another movement, or the money of a payment of ours, is held again with its receipts.
+        NOT_FOUND, and INVALID_REQUEST for a movement without a use, for one that a payment of ours used by itself,
+        while refunds or corrections of its payment stand, and unless two different people are named with a reason.
         """
         context.require_operator()
         decided_by = ", ".join(require_two_people(request.by, request.second, request.reason))
@@ -83,17 +83,21 @@ class ReleaseService:
             movements, row = _releasable(request.movement_id)
             client_id = None if row is None else row.client_id
             for movement in movements:
-                was_same = movement.same_as is not None
+                first_id = movement.same_as
                 use(movement, UseKind.RELEASE, now, movement.transaction_id, decided_by, reason)
-                if was_same:
+                if first_id is not None:
                     part(movement)
                 sign_last_use(self._vault, movement.id)
                 movement.held_because = RELEASED.format(reason)
                 movement.save()
                 booking.write_movement_event("movement.released", movement, context, reason, client_id, decided_by)
-            if row is not None:
+                if first_id is not None:
+                    forget_untold({movement.id, first_id}, now)
+            if row is not None and _is_ours(row):
+                _take_receipts(row, movements[0], now)
+            elif row is not None:
                 _take_back(row, now, f"Operators released its money: {reason}")
-        return view_of_movement(movements[0])
+        return view_of_movement(find_movement(movements[0].id))
 
     def preview(self, movement_id: str, context: RequestContext) -> MovementView:
         """A movement whose use can be taken back now. Raises as `release`, and changes nothing."""
@@ -201,22 +205,8 @@ def _statement_with(row: Transaction, lacking: Sequence[StatementDifference]) ->
         ),
     )
     last_lacking = places.order_by(DifferenceInStatement.statement_id.desc()).first().statement_id
-    begin, end = row.created_at - _DAY, row.completed_at + _DAY
-    newer = ProviderStatement.select().where(
-        ProviderStatement.account == row.provider_account,
-        ProviderStatement.state == StatementState.STORED,
-        ProviderStatement.id > last_lacking,
-        ProviderStatement.first_at <= end,
-        ProviderStatement.last_at >= begin,
-    )
-    days = {kampala_day(begin + step * _DAY) for step in range((end - begin).days + 2)}
-    has_line = (
-        statement
-        for statement in newer.order_by(ProviderStatement.id)
-        for line in lines_of([statement.id], days)
-        if line.transaction_id == row.id and line.is_pair and abs(line.cents) == row.amount_cents
-    )
-    return next(has_line, None)
+    between = row.created_at, row.completed_at
+    return next(statements_with(row.id, str(row.provider_account), row.amount_cents, between, last_lacking), None)
 
 
 def _releasable(movement_id: str) -> tuple[list[Movement], Transaction | None]:
@@ -224,6 +214,7 @@ def _releasable(movement_id: str) -> tuple[list[Movement], Transaction | None]:
 
     After it, the one that gives it back, which has no other use.
     """
+    lock_imports()
     unlocked = find_movement(movement_id)
     row = None if unlocked.transaction_id is None else _lock_payment(unlocked.transaction_id)
     pair = [unlocked] if unlocked.counterpart is None else [unlocked, find_movement(unlocked.counterpart)]
@@ -235,7 +226,7 @@ def _releasable(movement_id: str) -> tuple[list[Movement], Transaction | None]:
     if movement.same_as is not None and (named := named_by(movement)) is not None and has_its_money(named):
         raise refusal(f"Transaction {named.id} has its receipt")
     if row is not None:
-        _require_releasable(row)
+        _require_releasable(row, movement)
     return [movement, *(each for each in pair[1:] if last_use(each.id).other_id == movement.id)], row
 
 
@@ -256,9 +247,24 @@ def _take_back(row: Transaction, now: datetime, note: str) -> None:
         follow_refunds(find_row(Transaction, row.refund_of), Source.OPERATOR, now)
 
 
-def _require_releasable(row: Transaction) -> None:
-    """INVALID_REQUEST for a payment of ours, and while refunds or corrections of a payment stand."""
-    if row.origin != Origin.PAYER and row.type != TransactionType.CORRECTION:
+def _is_ours(row: Transaction) -> bool:
+    return bool(row.origin != Origin.PAYER and row.type != TransactionType.CORRECTION)
+
+
+def _take_receipts(row: Transaction, movement: Movement, now: datetime) -> None:
+    """Take the receipts of a movement from a payment of ours, which is its own movement again."""
+    receipts = MovementReceipt.select().where(MovementReceipt.movement_id == movement.id)
+    forms = {each.receipt for each in receipts}
+    for column in ("provider_transaction_id", "provider_receipt"):
+        if comparable_receipt(getattr(row, column) or "") in forms:
+            row.change(updated_at=now, **{column: None})
+
+
+def _require_releasable(row: Transaction, movement: Movement) -> None:
+    """INVALID_REQUEST unless operators gave a payment of ours its movement, and while refunds of another one stand."""
+    if _is_ours(row) and last_use(movement.id).decided_by is not None:
+        return
+    if _is_ours(row):
         raise refusal(f"Transaction {row.id} is a payment of ours; `movements unmoved` says that it never moved")
     stand = Transaction.select().where(Transaction.corrects == row.id, Transaction.status != TransactionStatus.REVERSED)
     if row.status != TransactionStatus.SUCCEEDED or left_of(row) != row.amount_cents or stand.exists():

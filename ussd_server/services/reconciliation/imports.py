@@ -278,11 +278,12 @@ def _set_state(statement: ProviderStatement, state: StatementState) -> None:
 
 def _remove(statement: ProviderStatement, now: datetime) -> None:
     """Hide an import; its row stays for the audit trail, under a digest that lets the file come again."""
-    take_back(statement, now)
+    was_stored = statement.state == StatementState.STORED
     ProviderStatement.update(digest=f"{statement.digest} {statement.id}").where(
         ProviderStatement.id == statement.id
     ).execute()
     _set_state(statement, StatementState.REMOVED)
+    take_back(statement, now, was_stored=was_stored)
 
 
 def _has_rows(statement_id: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from ussd_server.models.statements import (
     DifferenceInStatement,
     ProviderStatement,
     StatementDifference,
-    StatementState,
+    is_in_stored_statement,
 )
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.held import BOTH_AMOUNTS, ONLY_IN_STATEMENT, hold
@@ -23,11 +23,12 @@ from ussd_server.services.gates.messages import Told, WayIn
 from ussd_server.services.gates.movements import find_or_make
 from ussd_server.services.gates.receipts import lock_told
 from ussd_server.services.gates.unknown import hold_unknown
+from ussd_server.services.reconciliation.days.lines import statements_with
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.reconciliation.reading.cell_values import phone_number_in
 from ussd_server.services.transactions.messages import UNFINISHED
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import LONGEST_RECEIPT, canonical_receipt, written_amount
+from ussd_server.values import LONGEST_RECEIPT, canonical_receipt, new_id, written_amount
 
 _MOVED = (Verdict.NOT_OURS, Verdict.REVERSAL, Verdict.AMOUNT_DIFFERS)
 # What operators decide about a movement tells nothing of it.
@@ -103,49 +104,58 @@ def hold_difference(difference: StatementDifference, now: datetime) -> None:
     hold_lines([LineThatMoved("", difference.id, _told_by(difference, at), difference.transaction_id)], now)
 
 
-def take_back(statement: ProviderStatement, now: datetime) -> None:
-    """Let a statement tell of its movements no more: what only it told counts nowhere, and another way tells it anew.
+def take_back(statement: ProviderStatement, now: datetime, *, was_stored: bool) -> None:
+    """Let a statement that is stored no more tell of its movements no more.
 
-    INVALID_REQUEST, with their ids, while such movements are used. Those of an import that never ended stay, and the
-    same file finds them. Call in a unit of work that has locked the imports.
+    INVALID_REQUEST, with their ids, while movements that it alone told of are used. Those of an import that never ended
+    stay, and the same file finds them. Call in a unit of work that has locked the imports.
     """
-    own = DifferenceInStatement.alias()
-    others = (
-        DifferenceInStatement.select(StatementDifference.movement_id)
-        .join(StatementDifference, on=(StatementDifference.id == DifferenceInStatement.difference_id))
-        .join_from(
-            DifferenceInStatement,
-            ProviderStatement,
-            on=(ProviderStatement.id == DifferenceInStatement.statement_id),
-        )
-        .where(StatementDifference.movement_id.is_null(False), ProviderStatement.state == StatementState.STORED)
-        .where(ProviderStatement.id != statement.id)
-    )
-    places = own.select(own.difference_id).where(own.statement_id == statement.id)
+    places = DifferenceInStatement.select(DifferenceInStatement.difference_id)
     lines = StatementDifference.select(StatementDifference.movement_id).where(
-        StatementDifference.id.in_(places), StatementDifference.movement_id.is_null(False)
+        StatementDifference.id.in_(places.where(DifferenceInStatement.statement_id == statement.id)),
+        StatementDifference.movement_id.is_null(False),
     )
-    told = {row.movement_id for row in lines}
-    only, parts = dict[str, Movement](), list[str]()
-    for some in chunked(sorted(told), _AT_ONCE):
-        rows = list(Movement.select().where(Movement.id.in_(some), Movement.id.not_in(others)))
-        firsts, first_of = _only_told_by(rows, others)
-        only |= firsts
-        parts += [part for part, first in first_of.items() if first in firsts and firsts[first].use_kind is None]
-    used = [row for row in only.values() if row.use_kind is not None]
-    if used and statement.state == StatementState.STORED:
-        raise ServiceError(Code.INVALID_REQUEST, f"The import stays: it alone told of {_named(used)}")
-    for some in chunked([row.id for row in only.values() if row.use_kind is None], _AT_ONCE):
+    used = forget_untold({row.movement_id for row in lines}, now)
+    if was_stored and (alone := [row for row in used if not _is_matched(row, now)]):
+        raise ServiceError(Code.INVALID_REQUEST, f"The import stays: it alone told of {_named(alone)}")
+
+
+def forget_untold(movement_ids: Collection[str], now: datetime) -> list[Movement]:
+    """Let those of some movements that nothing tells of any more count nowhere; another way tells them anew.
+
+    Those that are used stay, and are returned. Call in a unit of work that has locked the imports.
+    """
+    told = StatementDifference.select(StatementDifference.movement_id).where(
+        StatementDifference.movement_id.is_null(False), is_in_stored_statement()
+    )
+    used: list[Movement] = []
+    for some in chunked(sorted(movement_ids), _AT_ONCE):
+        rows = list(Movement.select().where(Movement.id.in_(some), Movement.id.not_in(told)))
+        firsts, first_of = _untold(rows, told)
+        used += [row for row in firsts.values() if row.use_kind is not None]
+        ids = [each for each, first in first_of.items() if first in firsts and firsts[first].use_kind is None]
         untold = Movement.update(told=[], held_because=None, waits_for=None, beside=[], updated_at=now)
-        untold.where(Movement.id.in_(some)).execute()
-    for some in chunked(parts, _AT_ONCE):
-        StatementDifference.update(movement_id=None).where(StatementDifference.movement_id.in_(some)).execute()
+        untold.where(Movement.id.in_(ids)).execute()
+        StatementDifference.update(movement_id=None).where(StatementDifference.movement_id.in_(ids)).execute()
+    return used
 
 
-def _only_told_by(rows: Sequence[Movement], others: Any) -> tuple[dict[str, Movement], dict[str, str]]:
-    """Those of the movements of a statement, or what they proved to be, that nothing else tells of, by their ids.
+def _is_matched(row: Movement, now: datetime) -> bool:
+    """Whether a stored statement matches what uses a movement; the movement's line is one of that statement then."""
+    if row.transaction_id is None or row.at is None:
+        return False
+    statement = next(statements_with(row.transaction_id, row.account, row.amount_cents, (row.at, row.at)), None)
+    if statement is not None:
+        line = StatementDifference.get(StatementDifference.movement_id == row.id)
+        place = {"statement_id": statement.id, "difference_id": line.id, "at": row.at}
+        DifferenceInStatement.create(id=new_id(now), **place)
+    return statement is not None
 
-    `others` are the movements that other statements tell of. What proved to be the same money is told of together: the
+
+def _untold(rows: Sequence[Movement], told: Any) -> tuple[dict[str, Movement], dict[str, str]]:
+    """Those of some movements, or what they proved to be, that nothing tells of, by their ids.
+
+    `told` are the movements that stored statements tell of. What proved to be the same money is told of together: the
     second value has what each movement proved to be.
     """
     firsts = {row.id: row for row in rows}
@@ -159,7 +169,7 @@ def _only_told_by(rows: Sequence[Movement], others: Any) -> tuple[dict[str, Move
                 firsts.pop(first_of[row.id], None)
         parts = list(Movement.select().where(Movement.same_as.in_([row.id for row in parts])))
         first_of |= {row.id: first_of[row.same_as] for row in parts}
-    for row in Movement.select(Movement.id).where(Movement.id.in_(list(first_of)), Movement.id.in_(others)):
+    for row in Movement.select(Movement.id).where(Movement.id.in_(list(first_of)), Movement.id.in_(told)):
         firsts.pop(first_of[row.id], None)
     return firsts, first_of
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import NamedTuple
 
 import orjson
 
-from ussd_server.models.statements import StatementDay
+from ussd_server.models.statements import ProviderStatement, StatementDay, StatementState
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.values import kampala_day
 
@@ -26,6 +26,7 @@ _VERDICTS = (
 """Their places are stored, so the order stays."""
 _PAIRED = (Verdict.MATCHED, Verdict.AMOUNT_DIFFERS, Verdict.STATUS_DIFFERS)
 _NO_TRANSACTION = bytes(16)
+_DAY = timedelta(days=1)
 
 
 class DayLine(NamedTuple):
@@ -98,6 +99,28 @@ def lines_of(statement_ids: Collection[str], days: Collection[str]) -> Iterator[
             if key not in seen:
                 seen.add(key)
                 yield line
+
+
+def statements_with(
+    transaction_id: str, account: str, cents: int, between: tuple[datetime, datetime], after: str | None = None
+) -> Iterator[ProviderStatement]:
+    """The stored statements that have a line of a transaction, of its amount, between two moments, the first first.
+
+    `after`: only those that were imported after this one.
+    """
+    begin, end = between[0] - _DAY, between[1] + _DAY
+    days = {kampala_day(begin + step * _DAY) for step in range((end - begin).days + 2)}
+    stored = ProviderStatement.select().where(
+        ProviderStatement.account == account,
+        ProviderStatement.state == StatementState.STORED,
+        ProviderStatement.id > after if after else True,
+        ProviderStatement.first_at <= end,
+        ProviderStatement.last_at >= begin,
+    )
+    for statement in stored.order_by(ProviderStatement.id):
+        lines = lines_of([statement.id], days)
+        if any(each.transaction_id == transaction_id and each.is_pair and abs(each.cents) == cents for each in lines):
+            yield statement
 
 
 def _lines_of_one(statement_id: str, days: Collection[str]) -> Iterator[DayLine]:
