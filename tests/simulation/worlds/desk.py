@@ -15,7 +15,7 @@ from tests.simulation.worlds.moved_money import Move, MovedMoney
 from tests.simulation.worlds.payer_plan import CODES
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.services.gates.messages import UseKind
+from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.movements.messages import (
     AssignMovement,
     CorrectMovement,
@@ -80,9 +80,13 @@ class Desk:
         return tuple(services.movements.list(listed, operator_context()).items)
 
     def _end_strange(self, services: Services, view: MovementView) -> None:
-        """End what a wrong file told that cannot be undone any more, and that never moved."""
+        """End what a wrong file told that cannot be undone any more, and that never moved.
+
+        Not what an undone file alone told, which counts nowhere by itself.
+        """
         move = self._found(services, view)
-        if view.told and (move is None or move.cents != view.amount_cents):
+        is_told = view.line is not None or any(each.way is WayIn.NOTICE for each in view.told)
+        if is_told and (move is None or move.cents != view.amount_cents):
             end = EndMovement(view.movement_id, _WHY, *_TWO)
             self._try("own", view.movement_id, lambda: services.movement_uses.take_as_own(end, operator_context()))
 
