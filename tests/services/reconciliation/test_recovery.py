@@ -150,6 +150,15 @@ def test_a_lost_refund_is_booked_and_its_collection_is_reversed(
     assert check_everything() == []
 
 
+def test_a_lost_refund_whose_line_names_its_collection_alone_is_found_beside_a_known_one(
+    services: Services, clock: MovableClock, client: RequestContext, collected: Transaction
+) -> None:
+    services.refunds.create(CreateRefund(collected.id, "first", 100_000), client)
+    work(services, clock, 5)
+    lost = find(services, clock, mtn_row(collected), mtn_row(collected, Id="REV2", Type="Reversal", Amount="2,000.00"))
+    assert [(each.provider_id, each.type, each.amount_cents) for each in lost] == [("REV2", "refund", 200_000)]
+
+
 def test_a_lost_refund_that_fits_two_collections_needs_the_name_of_one(
     services: Services, clock: MovableClock, client: RequestContext, collected: Transaction
 ) -> None:

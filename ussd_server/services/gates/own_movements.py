@@ -79,7 +79,7 @@ def take_movement(
     if movement is None:
         give_receipt(lock_receipt(account_of(row), direction_of(row), written), transaction_id=row.id)
     elif own is not None and own.id != movement.id:
-        merge(movement, own, now)
+        merge(movement, own, now, decided_by)
     elif own is None:
         note_told(movement, way, now)
         use(movement, UseKind.PAYMENT, now, row.id, decided_by)

@@ -18,7 +18,7 @@ from ussd_server.services.providers.accounts import provider_of
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
-from ussd_server.services.transactions.messages import CreatedTransaction, Origin, Source, TransactionType
+from ussd_server.services.transactions.messages import Origin, Source, TransactionType
 from ussd_server.services.transactions.transactions import INCOMING, free_reference
 from ussd_server.values import written_amount
 
@@ -99,27 +99,14 @@ class IncomingBook:
         source: Source,
         context: RequestContext,
         decided_by: str | None = None,
-    ) -> str:
-        """Credit the account of a code with a held movement; return the id of the transaction.
+    ) -> None:
+        """Credit the account of a code with a held movement.
 
         SERVICE_UNAVAILABLE while the operator holds new money, unless operators decide.
         """
+        now = self._clock.now()
         # Two providers may use the same receipt, and a released payment keeps its name.
         reference = free_reference(code.client_id, f"{INCOMING}{shortened(movement.receipt or movement.id)}")
-        created = self._create(movement, code, reference, source, context, decided_by)
-        if code.used_at is None:
-            PaymentCode.update(used_at=self._clock.now()).where(PaymentCode.id == code.id).execute()
-        return created.transaction.transaction_id
-
-    def _create(
-        self,
-        movement: Movement,
-        code: PaymentCode,
-        reference: str,
-        source: Source,
-        context: RequestContext,
-        decided_by: str | None,
-    ) -> CreatedTransaction:
         digest = digest_of({"movement": movement.id, "amount_cents": movement.amount_cents})
         content = {"amount_cents": movement.amount_cents, "phone_number": movement.phone_number}
         identity = RequestIdentity(code.client_id, TransactionType.COLLECTION, digest, reference, content=content)
@@ -136,8 +123,9 @@ class IncomingBook:
         )
         moves = PROVIDER_ACCOUNT.format(movement.account), code.account
         plan = Plan(movement.amount_cents, columns, moves=moves)
-        within = booking(movement, self._receipts.after, self._clock.now(), decided_by)
-        return self._creator.create(identity, plan, source, within)
+        self._creator.create(identity, plan, source, booking(movement, self._receipts.after, now, decided_by))
+        if code.used_at is None:
+            PaymentCode.update(used_at=now).where(PaymentCode.id == code.id).execute()
 
 
 def shortened(receipt: str) -> str:

@@ -205,8 +205,9 @@ def _statement_with(row: Transaction, lacking: Sequence[StatementDifference]) ->
         ),
     )
     last_lacking = places.order_by(DifferenceInStatement.statement_id.desc()).first().statement_id
-    between = row.created_at, row.completed_at
-    return next(statements_with(row.id, str(row.provider_account), row.amount_cents, between, last_lacking), None)
+    account, cents = str(row.provider_account), row.amount_cents
+    newest = next(statements_with(row.id, account, cents, row.created_at, row.completed_at), None)
+    return newest if newest is not None and newest.id > last_lacking else None
 
 
 def _releasable(movement_id: str) -> tuple[list[Movement], Transaction | None]:

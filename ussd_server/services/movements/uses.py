@@ -86,26 +86,23 @@ class MovementUseService:
             if payment is None:
                 lock_movements([find_movement(request.movement_id), find_movement(other_id)])
             movement = held_movement(request.movement_id, may_have_payment=True)
-            receipt = movement.receipt or ""
+            action, reason, client_id = "movement.same", "It is the money of the payment", None
             if payment is None:
                 first = find_movement(other_id)
                 if not _may_be_one(movement, first):
                     raise refusal("The other movement is of another account, direction or amount")
                 merge(movement, first, now, decided_by)
-                sign_last_use(self._vault, movement.id)
-                booking.write_movement_event(
-                    "movement.same", movement, context, f"It is movement {first.id}", None, decided_by
-                )
+                reason = f"It is movement {first.id}"
             else:
+                receipt, client_id = movement.receipt or "", payment.client_id
                 has_other = bool(receipt and payment.provider_transaction_id)
                 if has_other or not take_movement(payment, movement, receipt, WayIn.SAME_PAYMENT, now, decided_by):
                     raise refusal("It waits for no payment of its amount that succeeded without a receipt")
-                if movement.same_as is None:
-                    sign_last_use(self._vault, movement.id)
                 decide_again(payment.id)
-                reason = f"Receipt {receipt} is that of the payment" if receipt else "It is the money of the payment"
-                action = "transaction.receipt_given" if receipt else "movement.same"
-                booking.write_movement_event(action, movement, context, reason, payment.client_id, decided_by)
+                if receipt:
+                    action, reason = "transaction.receipt_given", f"Receipt {receipt} is that of the payment"
+            sign_last_use(self._vault, movement.id)
+            booking.write_movement_event(action, movement, context, reason, client_id, decided_by)
         return view_of_movement(movement)
 
     def mark_returned(self, request: EndMovement, context: RequestContext) -> MovementView:

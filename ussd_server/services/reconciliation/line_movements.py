@@ -144,7 +144,7 @@ def _is_matched(row: Movement, now: datetime) -> bool:
     """Whether a stored statement matches what uses a movement; the movement's line is one of that statement then."""
     if row.transaction_id is None or row.at is None:
         return False
-    statement = next(statements_with(row.transaction_id, row.account, row.amount_cents, (row.at, row.at)), None)
+    statement = next(statements_with(row.transaction_id, row.account, row.amount_cents, row.at, row.at), None)
     if statement is not None:
         line = StatementDifference.get(StatementDifference.movement_id == row.id)
         place = {"statement_id": statement.id, "difference_id": line.id, "at": row.at}

@@ -72,7 +72,7 @@ class RecoveryService:
                 for lines in chunked(reader.lines(source), _BATCH):
                     for line, match in zip(lines, matcher.compare(lines), strict=True):
                         if _is_unknown(match.compared) and line.status is LineStatus.SUCCEEDED:
-                            lost.append((line, match.compared))
+                            lost.append((line, match))
                     if len(lost) > _MOST_LOST:
                         raise ServiceError(Code.INVALID_REQUEST, "Too many payments are unknown; is it the right file?")
                 matcher.others.refuse()
@@ -89,8 +89,8 @@ class RecoveryService:
                     phone_number_in(line.party),
                     compared.transaction_id,
                 )
-                for line, compared in lost
-                if line.at >= request.since
+                for line, compared in [(line, matcher.decide(match)) for line, match in lost]
+                if line.at >= request.since and _is_unknown(compared)
             ]
         return tuple(lost_payments)
 

@@ -69,7 +69,7 @@ class Matcher:
         for line, ours in zip(lines, named, strict=True):
             if line.type is LineType.REVERSAL and ours and all(refunds.get(each.id) for each in ours):
                 self._put_off[line.line] = line, ours, refunds
-                result = _result(line, Verdict.REVERSAL, None, None, None)
+                result = _result(line, Verdict.REVERSAL, ours[0], None, None, is_difference=True)
                 matches.append(Match(result, at=line.at, receipt=receipt_of(line)))
             else:
                 matches.append(self._match(line, ours, refunds))

@@ -102,22 +102,18 @@ def lines_of(statement_ids: Collection[str], days: Collection[str]) -> Iterator[
 
 
 def statements_with(
-    transaction_id: str, account: str, cents: int, between: tuple[datetime, datetime], after: str | None = None
+    transaction_id: str, account: str, cents: int, begin: datetime, end: datetime
 ) -> Iterator[ProviderStatement]:
-    """The stored statements that have a line of a transaction, of its amount, between two moments, the first first.
-
-    `after`: only those that were imported after this one.
-    """
-    begin, end = between[0] - _DAY, between[1] + _DAY
+    """The stored statements with a line of a transaction, of its amount, at about that time; the newest first."""
+    begin, end = begin - _DAY, end + _DAY
     days = {kampala_day(begin + step * _DAY) for step in range((end - begin).days + 2)}
     stored = ProviderStatement.select().where(
         ProviderStatement.account == account,
         ProviderStatement.state == StatementState.STORED,
-        ProviderStatement.id > after if after else True,
         ProviderStatement.first_at <= end,
         ProviderStatement.last_at >= begin,
     )
-    for statement in stored.order_by(ProviderStatement.id):
+    for statement in stored.order_by(ProviderStatement.id.desc()):
         lines = lines_of([statement.id], days)
         if any(each.transaction_id == transaction_id and each.is_pair and abs(each.cents) == cents for each in lines):
             yield statement
