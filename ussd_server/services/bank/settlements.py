@@ -7,7 +7,6 @@ record the bank's reference or cancel it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from datetime import date, datetime, timedelta
 from io import BytesIO
 from typing import Any
@@ -298,23 +297,13 @@ class BankSettlementService:
             raise line_refusal(f"The bank account of client {client_id} {UNSIGNED}; an owner has to state it again.")
 
     def _reserve(self, due: DueSettlement, by: str, context: RequestContext) -> DueSettlement:
-        reference = f"{SETTLEMENT}{new_id(self._clock.now())}"
-        digest = digest_of({"settlement": due.amount_cents, "reference": reference})
-        columns = DraftColumns(
-            account=MAIN_ACCOUNT,
-            description=shown_account(due.bank, due.number, due.name),
-            metadata=account_parts(due),
-            request_id=context.request_id,
-            operator=by,
-        )
+        columns = _columns_of(due, by, context)
         plan = Plan(due.amount_cents, columns, holds=(MAIN_ACCOUNT, BANK_ACCOUNT), due_at=QUEUED_UNTIL)
-
-        def within(row: Transaction) -> AbstractContextManager[None]:
-            return audited(row, PROPOSED, context, None, by)
-
-        identity = RequestIdentity(due.client_id, TransactionType.SETTLEMENT, digest, reference)
+        identity = _identity_of(due, new_id(self._clock.now()))
         sending = self._creator.gate.admit(WayOut.SETTLEMENT, operator_context(due.client_id))
-        created = self._creator.create(identity, plan, Source.OPERATOR, within, sending)
+        created = self._creator.create(
+            identity, plan, Source.OPERATOR, lambda row: audited(row, PROPOSED, context, None, by), sending
+        )
         return due.with_id(created.transaction.transaction_id)
 
     def _post(
@@ -335,35 +324,20 @@ class BankSettlementService:
         """Book what the bank has paid of a settlement that a restore lost. Call in a unit of work."""
         require_own_account(line)
         lacking = lacking_cents(line.client_id, MAIN_ACCOUNT, BANK_ACCOUNT, line.amount_cents)
-        columns = DraftColumns(
-            account=MAIN_ACCOUNT,
-            description=shown_account(line.bank, line.number, line.name),
-            metadata=account_parts(line),
-            provider_transaction_id=line.bank_reference,
-            request_id=context.request_id,
-            operator=names[0],
-        )
+        columns = _columns_of(line, names[0], context)
+        columns["provider_transaction_id"] = line.bank_reference
         plan = Plan(line.amount_cents, columns, moves=(MAIN_ACCOUNT, BANK_ACCOUNT), lacking_cents=lacking)
-        reference = f"{SETTLEMENT}{line.settlement_id}"
-        digest = digest_of({"settlement": line.amount_cents, "reference": reference})
-        identity = RequestIdentity(line.client_id, TransactionType.SETTLEMENT, digest, reference)
-
-        def within(row: Transaction) -> AbstractContextManager[None]:
-            return audited(row, RECORDED, context, line.bank_reference, ", ".join(names))
-
+        within = recovering(lambda row: audited(row, RECORDED, context, line.bank_reference, ", ".join(names)))
         sending = self._creator.gate.admit(WayOut.RECOVERY, context)
-        created = self._creator.create(identity, plan, Source.OPERATOR, recovering(within), sending)
+        identity = _identity_of(line, line.settlement_id)
+        created = self._creator.create(identity, plan, Source.OPERATOR, within, sending)
         return find_row(Transaction, created.transaction.transaction_id)
 
     def _credit(self, row: Transaction, names: Sequence[str], context: RequestContext) -> None:
         """Credit what the bank sent back, as a deposit from the account `bank`."""
         reference = f"{RETURNED_SETTLEMENT}{row.id}"
         digest = digest_of({"deposit": row.amount_cents, "reference": reference})
-
-        def within(deposit: Transaction) -> AbstractContextManager[None]:
-            bank_reference, by = row.provider_transaction_id, ", ".join(names)
-            return audited(deposit, "transaction.settlement_returned", context, bank_reference, by)
-
+        about = row.provider_transaction_id, ", ".join(names)
         columns = DraftColumns(
             account=MAIN_ACCOUNT,
             description=f"Sent back by the bank: {row.provider_transaction_id}",
@@ -374,7 +348,24 @@ class BankSettlementService:
         identity = RequestIdentity(
             row.client_id, TransactionType.DEPOSIT, digest, reference, content={"amount_cents": row.amount_cents}
         )
-        self._creator.create(identity, plan, Source.OPERATOR, within)
+        action = "transaction.settlement_returned"
+        self._creator.create(identity, plan, Source.OPERATOR, lambda made: audited(made, action, context, *about))
+
+
+def _columns_of(due: DueSettlement | SettlementLine, by: str, context: RequestContext) -> DraftColumns:
+    return DraftColumns(
+        account=MAIN_ACCOUNT,
+        description=shown_account(due.bank, due.number, due.name),
+        metadata=account_parts(due),
+        request_id=context.request_id,
+        operator=by,
+    )
+
+
+def _identity_of(due: DueSettlement | SettlementLine, settlement_id: str) -> RequestIdentity:
+    reference = f"{SETTLEMENT}{settlement_id}"
+    digest = digest_of({"settlement": due.amount_cents, "reference": reference})
+    return RequestIdentity(due.client_id, TransactionType.SETTLEMENT, digest, reference)
 
 
 def _due(account: BankAccount, client: Client, cents: int) -> DueSettlement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import AbstractContextManager
+from functools import partial
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row
@@ -207,16 +207,14 @@ class CorrectionService:
     ) -> CreatedTransaction:
         """Create a correction, with its audit event, its own event and the mail to the owners."""
         now, decided_by, reason = self._clock.now(), ", ".join(names), plan.columns["reason"]
-
-        def within(row: Transaction) -> AbstractContextManager[None]:
-            return audited(row, "account.corrected", context, reason, decided_by)
-
-        chosen: Within = within
+        within: Within = partial(
+            audited, action="account.corrected", context=context, reason=reason, decided_by=decided_by
+        )
         if movement is not None:
-            chosen = booking(movement, within, now, decided_by, UseKind.CORRECTION, reason)
+            within = booking(movement, within, now, decided_by, UseKind.CORRECTION, reason)
         digest = digest_of({"correction": reference, "amount_cents": plan.amount_cents})
         identity = RequestIdentity(client_id, TransactionType.CORRECTION, digest, reference)
-        created = self._creator.create(identity, plan, Source.OPERATOR, chosen)
+        created = self._creator.create(identity, plan, Source.OPERATOR, within)
         row = find_row(Transaction, created.transaction.transaction_id)
         write_transaction_event(row, "account.corrected", now)
         kind = MailKind.ACCOUNT_CORRECTED
