@@ -59,6 +59,16 @@ def test_what_operators_found_to_be_the_same_money_is_not_credited_later(
     assert check_everything() == []
 
 
+def test_what_operators_found_to_be_the_same_money_may_have_been_told_with_another_amount(
+    world: World, ours: Enquired
+) -> None:
+    world.till.pay("SCH1042", SHILLINGS - 1, RECEIPT, number=PAYER)
+    ours.report()
+    settle(world, ours.transaction_id, has_succeeded=False)
+    assert (ours.row.same_money_as, main_of(world.client.id)) == (ours.row.contested_id, 2 * CENTS - 100)
+    assert check_everything() == []
+
+
 def test_a_contest_outlasts_the_refund_of_the_other_payment(world: World) -> None:
     paid, ours = paid_before(world)
     ours.succeeds()

@@ -247,7 +247,7 @@ _RULES_OF_TRANSACTIONS = {
     "names another payment as the same money, which does not name it": """
         SELECT paid.id FROM transactions AS paid LEFT JOIN transactions AS other
             ON other.id = paid.same_money_as AND other.same_money_as = paid.id AND other.client_id = paid.client_id
-                AND other.type = 'collection' AND other.amount_cents = paid.amount_cents
+                AND other.type = 'collection'
         WHERE paid.id > :low AND paid.id <= :high AND paid.same_money_as IS NOT NULL AND other.id IS NULL""",
     "names a payout that does not have it as a row": """
         SELECT paid.id FROM transactions AS paid
