@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
 from ussd_server.services.accounts.ledger import FEE
-from ussd_server.services.gates import given_back, held, movements
+from ussd_server.services.gates import given_back
 from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.movements import corrections, releases
 from ussd_server.services.reconciliation import imports
@@ -35,13 +34,6 @@ def _corrections_are_credits() -> Any:
     return patch.object(corrections, "_effect_of", lambda movement: Effect.CREDIT)
 
 
-@contextmanager
-def _nothing_is_like_another() -> Iterator[None]:
-    like_payers = patch.object(movements, "payers_payment_like", lambda *_: None)
-    with patch.object(held, "payments_like", lambda _: []), like_payers:
-        yield
-
-
 MONEY_BUGS: dict[str, tuple[str, Plant]] = {
     "line-told-anew": (
         "what replaced a success is told again by the next statement",
@@ -52,6 +44,5 @@ MONEY_BUGS: dict[str, tuple[str, Plant]] = {
     "lines-not-held": ("what a statement alone has is not held", _replaced(imports, "moved_lines", [])),
     "waits-for-ever": ("what waited for a payment is never decided", _replaced(NoticeService, "decide_waiting", 0)),
     "undone-and-held": ("what an undone import told stays held", _replaced(imports, "take_back", None)),
-    "like-is-new": ("what may be money of ours is booked as other money", _nothing_is_like_another),
     "fee-is-kept": ("a payment that counts nowhere keeps its fee", _fees_are_kept),
 }
