@@ -45,6 +45,21 @@ def test_what_replaced_a_success_of_another_amount_is_not_held_again(world: Worl
     assert (shown.receipts, main_of(world.client.id) - before) == ((RECEIPT,), MOVED)
 
 
+@pytest.mark.parametrize("amounts", [("3,000.00", "4,000.00"), ("4,000.00", "3,000.00")])
+def test_what_replaced_a_success_is_not_held_again_beside_a_third_amount(
+    world: World, ours: Enquired, amounts: tuple[str, str]
+) -> None:
+    sold(world)
+    ours.report()
+    for amount in amounts:
+        reconcile(world.services, [other_line(), mtn_row(ours.row, Amount=amount)])
+    unmoved(world, ours.transaction_id)
+    (moved,) = (each for each in held(world) if each.amount_cents == MOVED)
+    correct(world, moved)
+    reconcile(world.services, [mtn_row(ours.row, Amount="3,000.00"), other_line()])
+    assert [each.amount_cents for each in held(world)] == [400_000]
+
+
 def test_a_correction_is_matched_before_the_failed_payment_that_it_corrects(world: World, ours: Enquired) -> None:
     sold(world)
     ours.succeeds(RECEIPT, MOVED)

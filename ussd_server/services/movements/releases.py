@@ -174,7 +174,7 @@ def _unmoved(transaction_id: str) -> tuple[Transaction, list[StatementDifference
     row = _lock_payment(find_any(transaction_id).id)
     if not _is_success_of_ours(row):
         raise refusal("Only a payment of ours that succeeded can be said to have never moved")
-    if not (differences := list(_lacking(row))):
+    if not (differences := list(_lacking(row).order_by(StatementDifference.id.desc()))):
         raise refusal("No statement that covers it lacks it, or has another amount")
     if (newer := _statement_with(row, differences)) is not None:
         raise refusal(f"A newer statement has it: {newer.file_name}")

@@ -21,7 +21,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.held import BOTH_AMOUNTS, ONLY_IN_STATEMENT, hold
 from ussd_server.services.gates.messages import Told, WayIn
 from ussd_server.services.gates.movements import find_or_make
-from ussd_server.services.gates.receipts import lock_told
+from ussd_server.services.gates.receipts import Money, lock_movement, lock_told
 from ussd_server.services.gates.unknown import hold_unknown
 from ussd_server.services.reconciliation.days.lines import statements_with
 from ussd_server.services.reconciliation.messages import Verdict
@@ -196,17 +196,17 @@ def _movement_of(line: LineThatMoved, now: datetime) -> Movement | None:
     money, amount_cents = find_or_make(line.told, now), line.told.amount_cents
     named = None if line.differing_id is None else find_row(Transaction, line.differing_id)
     if (payment := money.payment) is not None and payment.amount_cents != amount_cents:
-        money, named = find_or_make(replace(line.told, receipt=""), now), payment
+        money, named = _of_other_amount(line.told, now), payment
     elif (first := money.movement) is not None and first.amount_cents != amount_cents:
         # The statement shows what moved. The receipt stays with what was told of it first.
         first.other_amount_cents = amount_cents
         first.held_because = BOTH_AMOUNTS if first.use_kind is None else None
         first.save()
-        money = find_or_make(replace(line.told, receipt=""), now)
+        money = _of_other_amount(line.told, now)
     if (movement := money.movement) is None:
         return None
     movement.at = movement.at or line.told.at
-    if movement.use_kind is not None or movement.held_because:
+    if movement.state != "held" or movement.held_because:
         movement.save()
         return movement
     hold(movement, ONLY_IN_STATEMENT, now)
@@ -214,6 +214,18 @@ def _movement_of(line: LineThatMoved, now: datetime) -> Movement | None:
         _put_beside(movement, named)
         movement.save()
     return movement
+
+
+def _of_other_amount(told: Told, now: datetime) -> Money:
+    """The movement of a line whose receipt stays with another amount: what such a line told before, else a new one."""
+    lines = Movement.select().join(StatementDifference, on=(StatementDifference.movement_id == Movement.id))
+    known = lines.where(
+        StatementDifference.provider_id == told.receipt,
+        Movement.account == told.account,
+        Movement.direction == told.direction,
+        Movement.amount_cents == told.amount_cents,
+    ).first()
+    return find_or_make(replace(told, receipt=""), now) if known is None else Money(None, lock_movement(known))
 
 
 def _put_beside(movement: Movement, payment: Transaction) -> None:
