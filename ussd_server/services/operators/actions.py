@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
+from typing import TypeVar
 
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import Client
@@ -40,6 +41,8 @@ from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.values import written_amount
 
+_Request = TypeVar("_Request")
+
 
 class TwoPersonActions:
     """The effect and the act of each decision. An effect raises the refusal of its service."""
@@ -65,26 +68,29 @@ class TwoPersonActions:
 
         The object is a transaction, a statement, its difference, a held movement, or an account and a day.
         """
-        end_of_review = TwoPersonAction(self._effect_of_review, _review_of, self._review.end)
+        end_of_review = TwoPersonAction(self._effect_of_review, _as(EndReview), self._review.end)
+        end, concluded = _as(EndMovement), _as(ConcludeFromStatement)
         return {
             "review.settle": end_of_review,
             "review.close": end_of_review,
             "transaction.refund": TwoPersonAction(
                 self._effect_of_refund, self._refund_of, self._refunds.create_by_operators
             ),
-            "difference.conclude": TwoPersonAction(
-                self._effect_of_conclusion, _conclusion_of, self._differences.conclude
-            ),
-            "statement.undo": TwoPersonAction(self._effect_of_undoing, _undoing_of, self._statements.undo),
+            "difference.conclude": TwoPersonAction(self._effect_of_conclusion, concluded, self._differences.conclude),
+            "statement.undo": TwoPersonAction(self._effect_of_undoing, _as(UndoImport), self._statements.undo),
             "statement.cover": TwoPersonAction(self._effect_of_covering, _covering_of, self._statements.cover),
             "day.close": TwoPersonAction(self._effect_of_closing, _day_of, self._days.close),
             "settlement.record": TwoPersonAction(self._effect_of_settlement, _settlement_of, self._record_settlement),
             "movement.assign": TwoPersonAction(self._effect_of_assignment, _assignment_of, self._uses.assign),
-            "movement.return": TwoPersonAction(self._effect_of_return, _end_of, self._uses.mark_returned),
-            "movement.own": TwoPersonAction(self._effect_of_own, _end_of, self._uses.take_as_own),
-            "movement.correct": TwoPersonAction(self._effect_of_correction, _correction_of, self._corrections.correct),
-            "movement.release": TwoPersonAction(self._effect_of_release, _end_of, self._releases.release),
-            "transaction.unmoved": TwoPersonAction(self._effect_of_unmoved, _unmoved_of, self._releases.end_unmoved),
+            "movement.return": TwoPersonAction(self._effect_of_return, end, self._uses.mark_returned),
+            "movement.own": TwoPersonAction(self._effect_of_own, end, self._uses.take_as_own),
+            "movement.correct": TwoPersonAction(
+                self._effect_of_correction, _as(CorrectMovement), self._corrections.correct
+            ),
+            "movement.release": TwoPersonAction(self._effect_of_release, end, self._releases.release),
+            "transaction.unmoved": TwoPersonAction(
+                self._effect_of_unmoved, _as(UndonePayment), self._releases.end_unmoved
+            ),
         }
 
     def _effect_of_review(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
@@ -181,7 +187,7 @@ class TwoPersonActions:
 
     def _effect_of_return(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Marking a movement for return, and naming what gives it back (parameter `other_id`)."""
-        movement, other = self._uses.preview_return(_end_of(proposal, ""), context)
+        movement, other = self._uses.preview_return(_as(EndMovement)(proposal, ""), context)
         if other is None:
             return _effect_on_held(movement, "to be given back; the operator gives it back at the provider")
         return _effect_on_held(movement, f"given back by movement {other.movement_id}, {_receipt_of(other)}")
@@ -192,7 +198,7 @@ class TwoPersonActions:
 
     def _effect_of_correction(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Booking a held movement as a correction (parameters `client_id`, `account`, `payment`)."""
-        seen = self._corrections.preview(_correction_of(proposal, ""), context)
+        seen = self._corrections.preview(_as(CorrectMovement)(proposal, ""), context)
         is_credit = seen.effect is Effect.CREDIT
         after = f"added to the account {seen.account}" if is_credit else f"taken from the account {seen.account}"
         after = f"{after} as a correction"
@@ -222,17 +228,14 @@ class TwoPersonActions:
         return _effect(row, str(row.status), "reversed: it never moved, and counts nowhere")
 
 
-def _review_of(proposal: ProposalView, second: str) -> EndReview:
-    has_succeeded, receipt = proposal.parameters.get("has_succeeded"), proposal.parameters.get("receipt")
-    return EndReview(proposal.object_id, proposal.reason, proposal.proposed_by, second, has_succeeded, receipt)
+def _as(message: Callable[..., _Request]) -> Callable[[ProposalView, str], _Request]:
+    """Make the request `message` of a proposal, whose parameters are fields of it, and of a second operator."""
 
+    def request(proposal: ProposalView, second: str) -> _Request:
+        names = {"by": proposal.proposed_by, "second": second, "reason": proposal.reason}
+        return message(proposal.object_id, **names, **proposal.parameters)
 
-def _conclusion_of(proposal: ProposalView, second: str) -> ConcludeFromStatement:
-    return ConcludeFromStatement(proposal.object_id, proposal.reason, proposal.proposed_by, second)
-
-
-def _undoing_of(proposal: ProposalView, second: str) -> UndoImport:
-    return UndoImport(proposal.object_id, proposal.proposed_by, second, proposal.reason)
+    return request
 
 
 def _covering_of(proposal: ProposalView, second: str) -> CoverDays:
@@ -245,28 +248,6 @@ def _settlement_of(proposal: ProposalView, second: str) -> tuple[SettlementLine,
 
 def _assignment_of(proposal: ProposalView, second: str) -> AssignMovement:
     return AssignMovement(proposal.object_id, proposal.parameters["code"], proposal.proposed_by, second)
-
-
-def _unmoved_of(proposal: ProposalView, second: str) -> UndonePayment:
-    return UndonePayment(proposal.object_id, proposal.reason, proposal.proposed_by, second)
-
-
-def _correction_of(proposal: ProposalView, second: str) -> CorrectMovement:
-    parameters = proposal.parameters
-    return CorrectMovement(
-        proposal.object_id,
-        parameters["client_id"],
-        proposal.reason,
-        proposal.proposed_by,
-        second,
-        parameters.get("account"),
-        parameters.get("payment"),
-    )
-
-
-def _end_of(proposal: ProposalView, second: str) -> EndMovement:
-    other_id = proposal.parameters.get("other_id")
-    return EndMovement(proposal.object_id, proposal.reason, proposal.proposed_by, second, other_id)
 
 
 def _effect(
