@@ -12,7 +12,6 @@ a menu; for a row of a payout the payout, the limit of its key, and the other at
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -97,7 +96,7 @@ class SendingGate:
         self.require_open()
         if not is_client_active(payout.client_id):
             raise ServiceError(Code.SERVICE_UNAVAILABLE, _CLIENT_DISABLED)
-        sender = _sender(payout.client_id, payout.key_id, person_of(payout))
+        sender = _Sender(payout.client_id, payout.key_id, person_of(payout))
         fault = sender.fault(WayOut.DATED_PAYOUT.needs, self._clock.now(), "approved the payout")
         if fault is not None:
             raise ServiceError(Code.INVALID_REQUEST, fault)
@@ -115,11 +114,11 @@ class SendingGate:
         """What may block a payment, in the order in which it is asked: a sentence each, None where it does not."""
         way = _way_of(row)
         verb = "approved the payout" if way is WayOut.PAYOUT else "requested the payment"
-        sender = _sender(row.client_id, row.key_id, row.user_id, kampala_day(row.created_at))
+        sender = _Sender(row.client_id, row.key_id, row.user_id, kampala_day(row.created_at))
         yield sender.fault(way.needs, self._clock.now(), verb)
         if way is WayOut.PAYOUT:
             yield from _blocks_of_attempt(row)
-        elif sender.key is not None and sender.key.is_over_limit and _is_over_limit(row, sender.key):
+        elif sender.is_over_limit and _is_over_limit(row, sender.limit_cents or 0):
             yield f"The daily limit of the API key that {verb} was lowered"
         if way is WayOut.MENU:
             assert row.menu_id is not None
@@ -133,9 +132,9 @@ class SendingGate:
         got a daily limit: subscribers would pay beyond it.
         """
         (version,) = _PUBLISHED.rows(MenuVersion, menu_id=menu.menu_id, version=menu.version)
-        sender = _sender(client_id, version.key_id, version.user_id)
+        sender = _Sender(client_id, version.key_id, version.user_id)
         fault = sender.fault(SEND, None, "published the menu")
-        if fault is None and sender.key is not None and sender.key.limit_cents is not None:
+        if fault is None and sender.limit_cents is not None:
             return "The API key that published the menu has a daily limit now"
         return fault
 
@@ -197,9 +196,9 @@ def corrected_ids(transaction_ids: Iterable[str]) -> set[str]:
     return {row.id for row in rows}
 
 
-def _is_over_limit(row: Transaction, key: _Key) -> bool:
+def _is_over_limit(row: Transaction, limit_cents: int) -> bool:
     """Whether a payment is beyond the daily limit of its key, after those that were created before it that day."""
-    return _paid_cents(row.key_id, row.created_at, Transaction.id <= row.id) > (key.limit_cents or 0)
+    return _paid_cents(row.key_id, row.created_at, Transaction.id <= row.id) > limit_cents
 
 
 def _paid_cents(key_id: str, moment: datetime, *conditions: Any) -> int:
@@ -230,81 +229,57 @@ def _paid_cents(key_id: str, moment: datetime, *conditions: Any) -> int:
     return int(paid.scalar() or 0) + int(held.scalar() or 0) - int(failed.scalar() or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """A key as the database has it now; without an id when it was deleted."""
-
-    id: str | None
-    is_active: bool
-    expires_at: datetime | None
-    scopes: str | None
-    limit_cents: int | None
-    spent_cents: int | None
-    """What was counted on the day of its payment; failed payments still count."""
-
-    @property
-    def is_over_limit(self) -> bool:
-        """Whether more was counted than the daily limit is now."""
-        return self.limit_cents is not None and (self.spent_cents or 0) > self.limit_cents
-
-    def fault(self, needs: str | None, now: datetime | None) -> str | None:
-        """Why the key may not send, as what follows its name; None where it may. Without `now`, it does not expire."""
-        if self.id is None:
-            return "was deleted"
-        if not self.is_active:
-            return "is disabled"
-        if now is not None and self.expires_at is not None and self.expires_at <= now:
-            return "has expired"
-        if needs is not None and needs not in expanded(self.scopes):
-            return f"no longer has the scope {needs}"
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Person:
-    """A person as the database has them now."""
-
-    is_active: bool
-    role: str
-
-    def fault(self, needs: str | None) -> str | None:
-        """Why the person may not send, as what follows their name; None where they may."""
-        if not self.is_active:
-            return "is disabled"
-        if needs is not None and not may_in_console(self.role, needs):
-            return "no longer has the right to do so"
-        return None
-
-
-@dataclass(frozen=True, slots=True)
 class _Sender:
-    """A client with the key or the person that sends its money; neither for operators.
+    """A client with the key or the person that sends its money, as the database has them now; neither for operators.
 
     Both where a person approves what a key with a daily limit approved before.
     """
 
-    is_client_active: bool
-    key: _Key | None
-    person: _Person | None
+    def __init__(self, client_id: str, key_id: str | None, user_id: str | None, day: str | None = None) -> None:
+        """Read a sender, in one query, with what was counted for its key on a day; failed payments still count."""
+        self._has_key, self._has_person = key_id is not None, user_id is not None
+        # The row of the key, with the columns of the others beside it; without an id where the key was deleted.
+        self._row = _SENDER.first(ApiKey, client_id=client_id, key_id=key_id, user_id=user_id, day=day)
+        self.limit_cents: int | None = self._row.daily_limit_cents
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether more was counted than the daily limit of the key is now."""
+        return self.limit_cents is not None and (self._row.spent_cents or 0) > self.limit_cents
 
     def fault(self, needs: str | None, now: datetime | None, verb: str) -> str | None:
-        """Why the sender may not send, as a sentence without a full stop; `verb` is what it did. None where it may."""
-        if not self.is_client_active:
+        """Why the sender may not send, as a sentence without a full stop; `verb` is what it did. None where it may.
+
+        Without `now`, a key does not expire.
+        """
+        if not self._row.is_client_active:
             return _CLIENT_DISABLED
-        if self.key is not None and (fault := self.key.fault(needs, now)):
+        if self._has_key and (fault := _fault_of_key(self._row, needs, now)):
             return f"The API key that {verb} {fault}"
-        if self.person is not None and (fault := self.person.fault(needs)):
+        if self._has_person and (fault := _fault_of_person(self._row, needs)):
             return f"The person who {verb} {fault}"
         return None
 
 
-def _sender(client_id: str, key_id: str | None, user_id: str | None, day: str | None = None) -> _Sender:
-    """Read a sender, in one query, with what was counted for its key on a day."""
-    (columns,) = _SENDER.tuples(client_id=client_id, key_id=key_id, user_id=user_id, day=day)
-    is_client_active, id_, is_active, expires_at, scopes, limit_cents, spent_cents, is_person_active, role = columns
-    key = _Key(id_, bool(is_active), ApiKey.expires_at.python_value(expires_at), scopes, limit_cents, spent_cents)
-    person = _Person(bool(is_person_active), role or "")
-    return _Sender(bool(is_client_active), key if key_id else None, person if user_id else None)
+def _fault_of_key(key: ApiKey, needs: str | None, now: datetime | None) -> str | None:
+    """Why a key may not send, as what follows its name; None where it may."""
+    if key.id is None:
+        return "was deleted"
+    if not key.is_active:
+        return "is disabled"
+    if now is not None and key.expires_at is not None and key.expires_at <= now:
+        return "has expired"
+    if needs is not None and needs not in expanded(key.scopes):
+        return f"no longer has the scope {needs}"
+    return None
+
+
+def _fault_of_person(person: Any, needs: str | None) -> str | None:
+    """Why a person may not send, as what follows their name; None where they may."""
+    if not person.is_person_active:
+        return "is disabled"
+    is_wider = needs is not None and not may_in_console(person.role, needs)
+    return "no longer has the right to do so" if is_wider else None
 
 
 def _way_of(row: Transaction) -> WayOut:
@@ -324,14 +299,14 @@ _PUBLISHED = CompiledQuery(
 _SENDER = CompiledQuery(
     lambda: (
         Client.select(
-            Client.is_active,
+            Client.is_active.alias("is_client_active"),
             ApiKey.id,
             ApiKey.is_active,
             ApiKey.expires_at,
             ApiKey.scopes,
             ApiKey.daily_limit_cents,
             KeySpending.spent_cents,
-            User.is_active,
+            User.is_active.alias("is_person_active"),
             User.role,
         )
         .join(ApiKey, JOIN.LEFT_OUTER, on=(ApiKey.id == param(ApiKey.id, "key_id")))
