@@ -79,26 +79,20 @@ class OverdraftError(Exception):
 
 def account_kind(name: str) -> str:
     """The kind of the account with this name. The account of a subscriber has a phone number as its name."""
-    if name.startswith("+"):
-        return "subscriber"
-    return name.partition(":")[0]
+    return "subscriber" if name.startswith("+") else name.partition(":")[0]
 
 
-def _transfers(which: Any) -> Query:
-    """Transfers with the names of their accounts, in their order."""
+def _of_one() -> Query:
+    """The transfers of a transaction with the names of their accounts, in their order."""
     debited, credited = Account.alias(), Account.alias()
     return (
         Transfer.select(Transfer, debited.name.alias("debit"), credited.name.alias("credit"))
         .join(debited, on=(debited.id == Transfer.debit_account_id))
         .switch(Transfer)
         .join(credited, on=(credited.id == Transfer.credit_account_id))
-        .where(which)
+        .where(Transfer.transaction_id == param(Transfer.transaction_id))
         .order_by(Transfer.id)
     )
-
-
-def _of_one() -> Query:
-    return _transfers(Transfer.transaction_id == param(Transfer.transaction_id))
 
 
 def _open_holds() -> Query:
@@ -109,9 +103,6 @@ def _open_holds() -> Query:
 
 _OPEN_HOLDS = CompiledQuery(_open_holds)
 _TRANSFERS = CompiledQuery(_of_one)
-_AGREED_FEE = CompiledQuery(
-    lambda: Fee.select().where(Fee.client_id == param(Fee.client_id), Fee.type == param(Fee.type))
-)
 # The status change that writes each kind of transfer. A transaction has each of these statuses at most once.
 _WRITTEN_WITH = {
     "hold": TransactionStatus.CREATED,
@@ -223,11 +214,8 @@ def write_entry(client_id: str, transaction_id: str, legs: Collection[Leg], now:
 
 def holds_of(transaction_id: str) -> list[Leg]:
     """The open holds of a transaction, each as the leg that it was written by; `hold_id` is its id."""
-    return [_leg_of(hold) for hold in _OPEN_HOLDS.rows(Transfer, transaction_id=transaction_id)]
-
-
-def _leg_of(hold: Any) -> Leg:
-    return Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)
+    holds = _OPEN_HOLDS.rows(Transfer, transaction_id=transaction_id)
+    return [Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id) for hold in holds]
 
 
 def entries_of(transaction_id: str, provider: str | None) -> dict[str, tuple[LedgerEntry, ...]]:
@@ -262,12 +250,6 @@ def end_holds(holds: Collection[Leg], kind: str) -> list[Leg]:
     return [hold._replace(kind=kind) for hold in holds]
 
 
-def releases_of(transaction_ids: Collection[str], now: datetime) -> list[Postings]:
-    """The postings that release the holds of transactions, which have nothing but their holds yet."""
-    holds = _transfers(Transfer.transaction_id.in_(transaction_ids) & (Transfer.kind == "hold")).objects()
-    return [postings_of(hold.client_id, hold.transaction_id, end_holds([_leg_of(hold)], "void"), now) for hold in holds]
-
-
 def fee_cents(agreed: FeeTerms, amount_cents: int) -> int:
     """The fee of an amount: the fixed part plus the share.
 
@@ -280,10 +262,8 @@ def fee_cents(agreed: FeeTerms, amount_cents: int) -> int:
 
 def agreed_fee(client_id: str, kind: TransactionType) -> FeeTerms:
     """The fee that is agreed with a client for a type of transaction; zeros without an agreement."""
-    row = _AGREED_FEE.first(Fee, client_id=client_id, type=kind)
-    return (
-        FeeTerms(client_id, kind, row.fixed_cents, row.share_basis_points) if row else FeeTerms(client_id, kind, 0, 0)
-    )
+    row = Fee.get_or_none(Fee.client_id == client_id, Fee.type == kind) or Fee(fixed_cents=0, share_basis_points=0)
+    return FeeTerms(client_id, kind, row.fixed_cents, row.share_basis_points)
 
 
 class FeeBook:
