@@ -20,8 +20,6 @@ from ussd_server.services.reconciliation.reading.statement_lines import Period, 
 from ussd_server.services.transactions.messages import Origin, TransactionType
 from ussd_server.values import comparable_receipt, is_id, with_hyphens
 
-_DIRECTIONS = {LineType.IN: 1, LineType.OUT: -1}
-
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -163,7 +161,7 @@ class Matcher:
 
     def _compare(self, line: ProviderLine, named: list[OurPayment], refunds: dict[str, list[OurPayment]]) -> Match:
         if line.type is LineType.FEE:
-            theirs_cents = (line.direction or -1) * line.amount_cents
+            theirs_cents = line.direction * line.amount_cents
             return Match(_result(line, Verdict.FEE, named[0] if named else None, None, theirs_cents))
         if line.type is LineType.REVERSAL:
             # What left comes back; what came is given back.
@@ -182,7 +180,7 @@ class Matcher:
         ours = next((each for each in candidates if _key(each.id) not in self._matched), None)
         second = candidates[0] if candidates else None
         if ours is None and (second is None or line.status is LineStatus.SUCCEEDED):
-            theirs_cents = self._count_theirs(line, _direction_of(line, second))
+            theirs_cents = self._count_theirs(line, line.direction)
             return Match(_result(line, Verdict.NOT_OURS, second, None, theirs_cents, is_difference=True))
         return self._compare_pair(line, ours or candidates[0], Verdict.MATCHED)
 
@@ -200,7 +198,7 @@ class Matcher:
 
     def _compare_pair(self, line: ProviderLine, ours: OurPayment, agreed: Verdict) -> Match:
         # The direction of a reversal is written from the provider's point of view.
-        direction = ours.direction if agreed is Verdict.REVERSAL else _written_direction(line) or ours.direction
+        direction = ours.direction if agreed is Verdict.REVERSAL else line.direction
         theirs_cents = self._count_theirs(line, direction)
         if theirs_cents != ours.signed_cents:
             result = _result(line, Verdict.AMOUNT_DIFFERS, ours, ours.signed_cents, theirs_cents, is_difference=True)
@@ -235,7 +233,7 @@ class Matcher:
 
 def _is_correction_of(line: ProviderLine, ours: OurPayment) -> bool:
     """Whether a correction is what a line moved."""
-    is_that_way = _written_direction(line) in (0, ours.direction)
+    is_that_way = line.direction == ours.direction
     return ours.type == TransactionType.CORRECTION and is_that_way and ours.amount_cents == line.amount_cents
 
 
@@ -247,16 +245,6 @@ def _may_be_refund(refund: OurPayment, original: OurPayment, line: ProviderLine)
     if not line.provider_id or (refund.receipts and refund.receipts <= original.receipts):
         return True
     return comparable_receipt(line.provider_id) in refund.receipts | original.receipts
-
-
-def _direction_of(line: ProviderLine, second: OurPayment | None) -> int:
-    """The direction of a line that matches nothing; `second` is a transaction that it names after another line."""
-    return _written_direction(line) or (second.direction if second else 1)
-
-
-def _written_direction(line: ProviderLine) -> int:
-    """The direction that a line shows by its sign, else by its type; 0 for neither."""
-    return line.direction or (_DIRECTIONS.get(line.type, 0) if line.type else 0)
 
 
 def _result(

@@ -11,9 +11,13 @@ from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.reconciliation.messages import BalanceBreak
 from ussd_server.services.reconciliation.reading.statement_lines import ProviderLine
 
-_SIGNS = {LineType.IN: 1, LineType.OUT: -1, LineType.FEE: -1}
 _MOST_RUNS = 100
 _Charges = Callable[[ProviderLine], int]
+_WAYS_OF_CHARGING: tuple[_Charges, ...] = (
+    lambda _: 0,
+    lambda line: line.fee_cents,
+    lambda line: line.fee_cents + line.tax_cents,
+)
 
 
 @dataclass(slots=True)
@@ -39,7 +43,7 @@ class RunningBalance:
     """
 
     def __init__(self) -> None:
-        self._ways = [way(charges) for charges in (_no_charge, _fee, _fee_and_tax) for way in (_Forwards, _Backwards)]
+        self._ways = [way(charges) for charges in _WAYS_OF_CHARGING for way in (_Forwards, _Backwards)]
         self._has_balance = False
         self._before: datetime | None = None
         self._steps_back = 0
@@ -156,20 +160,7 @@ def _changes(line: ProviderLine, charges: _Charges) -> tuple[int, ...]:
     """By what a line may change the balance: both signs of a line that does not show its direction, as a reversal."""
     if line.status is not LineStatus.SUCCEEDED:
         return (0,)
-    direction = line.direction or (_SIGNS.get(line.type, 0) if line.type else 0)
-    amount, charge = (direction or -1) * line.amount_cents, charges(line)
-    if line.type is LineType.REVERSAL or direction == 0:
+    amount, charge = (line.direction or -1) * line.amount_cents, charges(line)
+    if line.type is LineType.REVERSAL or line.direction == 0:
         return amount - charge, -amount - charge
     return (amount - charge,)
-
-
-def _no_charge(_: ProviderLine) -> int:
-    return 0
-
-
-def _fee(line: ProviderLine) -> int:
-    return line.fee_cents
-
-
-def _fee_and_tax(line: ProviderLine) -> int:
-    return line.fee_cents + line.tax_cents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
+from itertools import pairwise
 
 from ussd_server.spreadsheets.dates import read_date
 from ussd_server.spreadsheets.headings import heading_key
@@ -25,11 +26,7 @@ class StatedPeriod:
         self._zone = zone
 
     def read(self, rows: Iterable[Row]) -> None:
-        for row in rows:
-            self._read(row)
-
-    def _read(self, row: Row) -> None:
-        for label, value in zip(row.cells, row.cells[1:], strict=False):
+        for label, value in (pair for row in rows for pair in pairwise(row.cells)):
             key = heading_key(label)
             if key in _FROM:
                 self.first = self.first or self._day(value)

@@ -45,10 +45,10 @@ _DIRECTIONS = _SIDES | {LineType.FEE: -1}
 class ProviderLine:
     """One line of a statement.
 
-    `amount_cents` has no sign; `direction` is 1 for money to us, -1 for money from us, and 0 for a reversal without a
-    sign. `type` is None where the provider's table does not know it. `at` is its date (UTC). `dated` and `party` are
-    for people. `balance_cents` is the balance after the line, None without one; `fee_cents` and `tax_cents` are 0
-    without one.
+    `amount_cents` has no sign; `direction` is 1 for money to us, -1 for money from us, and 0 for a reversal, and for
+    nothing that moved, without either. `type` is None where the provider's table does not know it. `at` is its date
+    (UTC). `dated` and `party` are for people. `balance_cents` is the balance after the line, None without one;
+    `fee_cents` and `tax_cents` are 0 without one.
     """
 
     line: int
@@ -258,8 +258,8 @@ class StatementReader:
         if not amount and not sides:
             return None
         direction = self._stated_direction(row, kind, self._direction_of_word(row, direction))
-        if cents and not direction and kind is not LineType.REVERSAL:
-            direction = self._direction_of_kind(row, kind)
+        if not direction and kind is not LineType.REVERSAL:
+            direction = self._direction_of_kind(row, kind) if cents else _DIRECTIONS.get(kind, 0)
         if amount and amount.is_signed and direction > 0 and not self._has_signs and _DIRECTIONS.get(kind, 1) < 0:
             self._refuse(row, StatementField.AMOUNT, "the plus says that the money came in, and the type that it left.")
         return cents, direction
