@@ -17,16 +17,20 @@ from ussd_server.providers.statement_format import DateOrder, StatementField, Th
 from ussd_server.services.reconciliation.messages import BalanceBreak, StatementReading
 from ussd_server.services.reconciliation.reading.stated_direction import StatedDirection
 from ussd_server.services.statement_layouts.messages import (
+    ColumnView,
     KeepLayout,
     LayoutView,
+    LineView,
     PreviewStatement,
     RemoveLayout,
     StatementPreview,
 )
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, shillings, written_amount
+from ussd_server.wire import writer
 
 _THOUSANDS = {mark.name.lower(): mark for mark in Thousands}
+written_balance = writer(BalanceBreak)
 
 
 class RefusedFileError(click.ClickException):
@@ -184,32 +188,12 @@ def _document(preview: StatementPreview) -> dict[str, Any]:
     period = {"from": preview.first_at, "to": preview.last_at}
     return {
         "provider": preview.provider,
-        "columns": [{"heading": each.heading, "field": each.field, "how": each.how} for each in preview.columns],
-        "lines": [
-            {
-                "line": line.line,
-                "id": line.id,
-                "at": iso_milliseconds(line.at),
-                "amount": shillings(line.amount_cents),
-                "kind": line.kind,
-                "status": line.status,
-            }
-            for line in preview.lines
-        ],
+        "columns": list(map(writer(ColumnView), preview.columns)),
+        "lines": list(map(writer(LineView), preview.lines)),
         "sums": {"in": shillings(preview.in_cents), "out": shillings(preview.out_cents)},
         "period": {name: iso_milliseconds(moment) if moment else None for name, moment in period.items()},
-        "balance": _balance(preview.balance),
+        "balance": preview.balance and written_balance(preview.balance),
         "problem": preview.problem,
-    }
-
-
-def _balance(balance: BalanceBreak | None) -> dict[str, Any] | None:
-    if balance is None:
-        return None
-    return {
-        "line": balance.line,
-        "expected": shillings(balance.expected_cents),
-        "found": shillings(balance.found_cents),
     }
 
 

@@ -16,7 +16,14 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, Group, progress, show, wants_json
-from ussd_server.cli.money.layouts import RefusedFileError, layout, layouts, reading_of, reading_options
+from ussd_server.cli.money.layouts import (
+    RefusedFileError,
+    layout,
+    layouts,
+    reading_of,
+    reading_options,
+    written_balance,
+)
 from ussd_server.cli.names import Days, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.reconciliation import messages
@@ -247,11 +254,7 @@ def _print_json(result: messages.Reconciliation) -> None:
         click.echo(f"{separator}\n    {json.dumps(_written_line(each), ensure_ascii=False)}", nl=False)
         separator = ","
     sums = {name: shillings(cents) for name, cents in _sums(result).items()}
-    balance = result.balance and {
-        "line": result.balance.line,
-        "expected": shillings(result.balance.expected_cents),
-        "found": shillings(result.balance.found_cents),
-    }
+    balance = result.balance and written_balance(result.balance)
     click.echo(f'\n  ],\n  "sums": {json.dumps(sums)},\n  "balance": {json.dumps(balance)}\n}}')
 
 

@@ -76,9 +76,9 @@ class ProviderStatementView:
 class BalanceBreak:
     """The first line whose running balance does not follow from that of its neighbour in the file."""
 
-    line: int
-    expected_cents: SignedCents
-    found_cents: SignedCents
+    line: Annotated[int, "The line."]
+    expected_cents: Annotated[SignedCents, "The balance that would follow."]
+    found_cents: Annotated[SignedCents, "The balance that it has."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 from ussd_server.providers.statement_format import LineStatus, LineType, StatementField
 from ussd_server.services.reconciliation.messages import BalanceBreak, StatementReading
 from ussd_server.services.reconciliation.reading.stated_direction import NOT_STATED, StatedDirection
+from ussd_server.wire import SignedCents
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +33,21 @@ class ColumnSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnView:
-    """A column; `field` and `how` are None for one that is not read."""
-
-    heading: str
-    field: StatementField | None
-    how: ColumnSource | None
+    heading: Annotated[str, "Its heading."]
+    field: Annotated[StatementField | None, "What it holds; null for a column that is not read."]
+    how: Annotated[ColumnSource | None, "How this is known; null for a column that is not read."]
 
 
 @dataclass(frozen=True, slots=True)
 class LineView:
-    """A line as it is read; `amount_cents` is negative for money that went out."""
+    """A line as it is read."""
 
-    line: int
-    id: str
-    at: datetime
-    amount_cents: int
-    kind: LineType
-    status: LineStatus
+    line: Annotated[int, "The line in the file."]
+    id: Annotated[str, "The provider's id."]
+    at: Annotated[datetime, "Its date."]
+    amount_cents: Annotated[SignedCents, "Shillings, negative for money that went out."]
+    kind: Annotated[LineType, "What it is."]
+    status: Annotated[LineStatus, "Its outcome."]
 
 
 @dataclass(frozen=True, slots=True)
