@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ussd_server.status import Code, ServiceError
+
 _MEGABYTE = 1024 * 1024
 
 
@@ -44,15 +46,15 @@ class FileBounds:
     most_characters: int = 1024 * _MEGABYTE
 
 
-class SpreadsheetError(ValueError):
-    """A file that cannot be used. Its text is one sentence that names the row and column where they are known."""
+class SpreadsheetError(ServiceError):
+    """A file that is refused with INVALID_REQUEST, in one sentence that names row and column where they are known."""
 
     def __init__(self, sentence: str, *, line: int | None = None, column: int | None = None) -> None:
         """`line` counts from 1, `column` from 0."""
         places = [] if line is None else [f"row {line}"]
         places += [] if column is None else [f"column {column_letters(column)}"]
         place = ", ".join(places)
-        super().__init__(f"{place[0].upper()}{place[1:]}: {sentence}" if place else sentence)
+        super().__init__(Code.INVALID_REQUEST, f"{place[0].upper()}{place[1:]}: {sentence}" if place else sentence)
         self.line = line
         self.column = column
 

@@ -50,8 +50,6 @@ def read_workbook(source: BinaryIO, bounds: FileBounds) -> Iterator[Row]:
             with parts.open(sheet) as part:
                 for _ in parse(part, rows.parser):
                     yield from rows.take()
-    except SpreadsheetError:
-        raise
     # zipfile raises RuntimeError for parts with a password.
     except (BadZipFile, KeyError, ValueError, EOFError, zlib.error, RuntimeError, ElementTree.ParseError) as error:
         raise SpreadsheetError(DAMAGED) from error

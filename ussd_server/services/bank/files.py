@@ -12,7 +12,7 @@ from ussd_server.spreadsheets.changed import is_changed
 from ussd_server.spreadsheets.delimited import csv_parts, neutralised, shillings_cell
 from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
-from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
+from ussd_server.spreadsheets.rows import FileBounds, Row
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt, cents_of, is_id
 
@@ -57,12 +57,9 @@ def read_file(source: BinaryIO, is_paid: bool) -> list[SettlementLine]:
 
     INVALID_REQUEST, naming row and column, for the first bad one.
     """
-    try:
-        rows = read_rows(source, _BOUNDS)
-        headings = find_columns(rows, {name: (name,) for name in _COLUMNS}, [(name,) for name in _COLUMNS])
-        found = list(islice(rows, _MOST_LINES + 1))
-    except SpreadsheetError as error:
-        raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
+    rows = read_rows(source, _BOUNDS)
+    headings = find_columns(rows, {name: (name,) for name in _COLUMNS}, [(name,) for name in _COLUMNS])
+    found = list(islice(rows, _MOST_LINES + 1))
     if len(found) > _MOST_LINES:
         raise ServiceError(Code.INVALID_REQUEST, f"The file has more than {_MOST_LINES:,} rows; divide it.")
     lines = [_read_line(row, headings, is_paid) for row in found if row.cell(headings.columns["bank_reference"])]

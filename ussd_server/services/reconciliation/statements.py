@@ -38,7 +38,6 @@ from ussd_server.services.reconciliation.reading.statement_lines import Period, 
 from ussd_server.services.reconciliation.reading.statement_rows import Layouts
 from ussd_server.services.runtime import Runtime
 from ussd_server.spreadsheets.headings import headings_key
-from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import with_pauses
 from ussd_server.values import counted, new_id, written_amount
@@ -245,16 +244,13 @@ class _Comparison:
 
     def run(self) -> None:
         """Compare the file. Raises INVALID_REQUEST in a sentence for one that cannot be read, or of another account."""
-        try:
-            for compared in self._results():
-                self._counts[compared.verdict] += 1
-                self._request.on_line(compared)
-                if compared.is_difference:
-                    self._differences.append(Match(compared))
-                    self._differing_lines += compared.line is not None
-            self._matcher.others.refuse()
-        except SpreadsheetError as error:
-            raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
+        for compared in self._results():
+            self._counts[compared.verdict] += 1
+            self._request.on_line(compared)
+            if compared.is_difference:
+                self._differences.append(Match(compared))
+                self._differing_lines += compared.line is not None
+        self._matcher.others.refuse()
 
     def differences(self) -> Iterator[messages.ComparedLine]:
         """Yield the differences, in the order of the file."""

@@ -192,10 +192,7 @@ def _columns_of(reader: StatementReader, request: PreviewStatement) -> tuple[Col
 
 def _likely_headings(source: BinaryIO) -> Sequence[str]:
     """The first of the rows that fill the most cells; INVALID_REQUEST for a file that is no table."""
-    try:
-        rows = [row.cells for row in islice(read_rows(source), _ROWS_SEARCHED)]
-    except SpreadsheetError as error:
-        raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
+    rows = [row.cells for row in islice(read_rows(source), _ROWS_SEARCHED)]
     return max(rows, key=lambda cells: len(list(filter(None, cells))), default=())
 
 

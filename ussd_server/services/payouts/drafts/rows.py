@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from io import BytesIO
 from itertools import islice
-from typing import Any, NoReturn
+from typing import Any
 
 from ussd_server.services.payouts.messages import FIELDS, LARGEST_FILE_BYTES, MOST_ITEMS, RESULT_COLUMNS
 from ussd_server.spreadsheets.headings import Headings, find_columns, heading_key
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
-from ussd_server.status import Code, ServiceError
 from ussd_server.values import PHONE_NUMBER, cents_of, mark_in, phone_number, without_marks
 
 _LONGEST = {"reference": 64, "description": 200, "name": 100}
@@ -148,16 +147,13 @@ def read_file(file: bytes) -> list[PayoutRow]:
     Raises INVALID_REQUEST with one sentence, which names row and column, for a file that cannot be read, lacks a
     column, or has no row or more than 5,000.
     """
-    try:
-        rows = read_rows(BytesIO(file), _BOUNDS)
-        headings = find_columns(rows, _HEADINGS, _REQUIRED)
-        found = [_read(row, headings) for row in islice(rows, MOST_ITEMS + 1)]
-    except SpreadsheetError as error:
-        _refuse(str(error))
+    rows = read_rows(BytesIO(file), _BOUNDS)
+    headings = find_columns(rows, _HEADINGS, _REQUIRED)
+    found = [_read(row, headings) for row in islice(rows, MOST_ITEMS + 1)]
     if not found:
-        _refuse("The file has no row below its headings.")
+        raise SpreadsheetError("The file has no row below its headings.")
     if len(found) > MOST_ITEMS:
-        _refuse(f"The file has more than {MOST_ITEMS:,} rows; divide it.")
+        raise SpreadsheetError(f"The file has more than {MOST_ITEMS:,} rows; divide it.")
     return found
 
 
@@ -283,7 +279,3 @@ def _problem_of(cell: str) -> str | None:
 def _text(cell: str) -> str:
     """The text of a cell, without the apostrophe that keeps spreadsheet programs from taking it for a formula."""
     return cell[1:] if _QUOTED_FORMULA.match(cell) else cell
-
-
-def _refuse(sentence: str) -> NoReturn:
-    raise ServiceError(Code.INVALID_REQUEST, sentence) from None
