@@ -17,9 +17,10 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operations.book_check.check import check_ranges
-from ussd_server.services.processing.messages import EndReview, ListReviews
+from ussd_server.services.processing.messages import EndReview
 from ussd_server.services.processing.outcomes import REVIEW_SILENT, close_review, open_review
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import Code, CursorError, ServiceError
+from ussd_server.wire import ListPage
 
 SILENT, FAILS_THEN_SUCCEEDS = "+256770000007", "+256770000009"
 
@@ -164,14 +165,14 @@ def test_a_page_of_reviews_goes_on_behind_the_last_one_though_several_were_opene
     for place, transaction_id in enumerate(ids):
         opened_at = now - timedelta(hours=place // 2)
         Transaction.update(review_opened_at=opened_at).where(Transaction.id == transaction_id).execute()
-    seen, after = [], None
+    seen, cursor = [], None
     while True:
-        page = review.page(ListReviews(2, after), operator())
+        page = review.page(ListPage(cursor=cursor, limit=2), operator())
         seen += [item.transaction.transaction_id for item in page.items]
-        if (after := page.next_after) is None:
+        if (cursor := page.next_cursor) is None:
             break
     assert seen == [item.transaction.transaction_id for item in review.list(operator())]
     assert sorted(seen) == sorted(ids)
     assert review.count(operator()) == 5
-    with pytest.raises(ServiceError, match="does not exist"):
-        review.page(ListReviews(after="forged"), operator())
+    with pytest.raises(CursorError):
+        review.page(ListPage(cursor="forged"), operator())

@@ -47,22 +47,6 @@ class ReviewHistory(ReviewItem):
 
 
 @dataclass(frozen=True, slots=True)
-class ListReviews:
-    """Request for a page of open reviews. `after` is the id of the last transaction of the page before."""
-
-    limit: int = 50
-    after: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewPage:
-    """Open reviews, the one that has waited longest first; `next_after` is None on the last page."""
-
-    items: tuple[ReviewItem, ...]
-    next_after: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class EndReview:
     """Request to end the review of a transaction.
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
+from ussd_server.database.tables import find_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import IN_REVIEW, Transaction
 from ussd_server.providers.failures import FailureCode
@@ -16,7 +17,7 @@ from ussd_server.services.gates.movements import is_corrected, mark_as_same_mone
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.pages import count_rows
-from ussd_server.services.processing.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
+from ussd_server.services.processing.messages import EndReview, ReviewHistory, ReviewItem
 from ussd_server.services.processing.outcomes import fail, succeed
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import ReceiptWriter
@@ -25,14 +26,16 @@ from ussd_server.services.transactions.history import view_with_history, views_o
 from ussd_server.services.transactions.messages import SUCCESSFUL, ChangeDetail, Source, TransactionStatus
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id
+from ussd_server.wire import ListPage, Page
+
+_LIST = "reviews"
 
 
 class ReviewService:
     """Lists and ends reviews, for operators only."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._providers = runtime.clock, runtime.providers
+        self._clock, self._providers, self._tokens = runtime.clock, runtime.providers, runtime.tokens
         self._receipts = ReceiptWriter(runtime)
 
     def list(self, context: RequestContext) -> tuple[ReviewItem, ...]:
@@ -40,22 +43,20 @@ class ReviewService:
         context.require_operator()
         return self._items_of(list(_open_reviews()))
 
-    def page(self, request: ListReviews, context: RequestContext) -> ReviewPage:
-        """A page of the same list. INVALID_REQUEST for an `after` that was never on the list."""
+    def page(self, request: ListPage, context: RequestContext) -> Page[ReviewItem]:
+        """A page of the same list. INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         rows = _open_reviews()
-        if request.after is not None:
-            last = Transaction.get_or_none(Transaction.id == request.after) if is_id(request.after) else None
-            if last is None or last.review_opened_at is None:
-                raise ServiceError(Code.INVALID_REQUEST, "The page does not exist; begin with the first one")
+        if request.cursor is not None:
+            last = find_row(Transaction, self._tokens.read_cursor(_LIST, request.cursor))
             opened_at = last.review_opened_at
             is_behind = (Transaction.review_opened_at > opened_at) | (Transaction.id > last.id)
             rows = rows.where(Transaction.review_opened_at >= opened_at, is_behind)
         # One more than the page has, to know whether another page follows.
         transactions = list(rows.limit(request.limit + 1))
-        has_next = len(transactions) > request.limit
-        items = self._items_of(transactions[: request.limit])
-        return ReviewPage(items, items[-1].transaction.transaction_id if has_next else None)
+        page = transactions[: request.limit]
+        cursor = self._tokens.cursor(_LIST, page[-1].id) if len(transactions) > request.limit else None
+        return Page(self._items_of(page), cursor)
 
     def count(self, context: RequestContext) -> int:
         """How many reviews are open, 10,000 at most."""

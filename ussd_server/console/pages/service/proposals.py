@@ -14,15 +14,15 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.operators.messages import ConfirmProposal, ProposalView, Propose
-from ussd_server.services.processing.messages import ListReviews, ReviewItem
+from ussd_server.services.processing.messages import ReviewItem
 from ussd_server.status import ServiceError
-from ussd_server.wire import Page
+from ussd_server.wire import ListPage
 
 
 @console.page("GET", "/operator/reviews", who="operator")
 def list_reviews(context: RequestContext) -> Response:
     proposed = proposers(context)
-    page = services().reviews.page(ListReviews(after=request.args.get("cursor")), context)
+    page = services().reviews.page(ListPage(cursor=request.args.get("cursor")), context)
     clients = services().clients.names({item.client_id for item in page.items}, context)
     columns = (
         Column("opened_at", "On the list since", "moment", link=lambda item: link_to("transaction", _id(item))),
@@ -39,7 +39,7 @@ def list_reviews(context: RequestContext) -> Response:
     table = DataTable(
         "Reviews, the longest waiting first",
         columns,
-        Page(page.items, page.next_after),
+        page,
         empty_title="No review is open",
         empty_text="Payments that no provider confirmed appear here.",
     )
