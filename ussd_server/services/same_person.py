@@ -22,6 +22,12 @@ def present_role(context: RequestContext) -> str:
     return User.select(User.role).where(is_caller).scalar() or ""
 
 
+def require_owner(context: RequestContext, refusal: str = "Only an owner may do this.") -> None:
+    """Raise INSUFFICIENT_SCOPE unless the calling person is an owner now."""
+    if present_role(context) != "owner":
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, refusal)
+
+
 def people_behind(client_id: str, ids: Collection[str]) -> frozenset[str]:
     """The people with these ids, and all people who may use their logins.
 

@@ -60,7 +60,7 @@ def test_no_chain_of_actions_gives_more_than_its_start(
         (api_keys, "_require_less_power", lambda *_: None, "developer", {APPROVE}),
         (api_keys, "may_read_secret", lambda *_: True, "developer", {APPROVE}),
         (reader, "may_read_secret", lambda *_: True, "developer", {APPROVE}),
-        (people, "_require_owner", lambda _: None, "admin", {OWNER}),
+        (people, "require_owner", lambda *_: None, "admin", {OWNER}),
         (people, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
         (api_keys, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 
 from peewee import JOIN, IntegrityError
 
@@ -16,9 +15,10 @@ from ussd_server.services.bank.messages import BankAccountView, ConfirmBankAccou
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.same_person import require_owner
 from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import columns_of, view_of_row
+from ussd_server.wire import view_of_row
 
 _LONGEST_PART = 100
 _MOST_CENTS = 10**15
@@ -47,7 +47,7 @@ class BankAccountService:
 
     def state(self, request: StateBankAccount, context: RequestContext) -> BankAccountView:
         """State where the client's money is paid. For owners; all owners get a mail. INVALID_REQUEST for a bad part."""
-        _require_owner(context)
+        require_owner(context)
         parts = {part: _written(part, getattr(request, part)) for part in ("bank", "number", "name")}
         now = self._clock.now()
         with unit_of_work():
@@ -57,8 +57,9 @@ class BankAccountService:
             stated = {**parts, "stated_at": now, "confirmed_by": None, "confirmed_at": None}
             BankAccount.update(**stated).where(BankAccount.client_id == row.client_id).execute()
             sign_row(self._vault, BankAccount, row.client_id)
-            write_audit_event("bank_account.stated", context, now, client_id=row.client_id, reason=_shown(parts))
-            about = {"account": _shown(parts), "by": _email_of(context), "page": "/console/bank-account"}
+            shown, by = shown_account(**parts), User.get_by_id(context.caller.user_id).email
+            write_audit_event("bank_account.stated", context, now, client_id=row.client_id, reason=shown)
+            about = {"account": shown, "by": by, "page": "/console/bank-account"}
             occasion = f"bank-account/{row.client_id}/{now.isoformat()}"
             self._outbox.notify_people(MailKind.BANK_ACCOUNT_CHANGED, row.client_id, about, now, occasion=occasion)
         return _views(context.client_id)[0]
@@ -84,7 +85,7 @@ class BankAccountService:
                 confirmed = {"confirmed_by": by, "confirmed_at": now}
                 with signed_change(self._vault, BankAccount, row.client_id):
                     BankAccount.update(**confirmed).where(BankAccount.client_id == row.client_id).execute()
-                shown = _shown(columns_of(row))
+                shown = shown_account(str(row.bank), str(row.number), str(row.name))
                 write_audit_event(
                     "bank_account.confirmed", context, now, client_id=row.client_id, reason=shown, decided_by=by
                 )
@@ -150,17 +151,3 @@ def _plain(number: str) -> str:
 def shown_account(bank: str, number: str, name: str) -> str:
     """A bank account in one line of at most 200 characters."""
     return f"{bank}, {number}, {name}"[:200]
-
-
-def _shown(parts: Mapping[str, str]) -> str:
-    return shown_account(parts["bank"], parts["number"], parts["name"])
-
-
-def _require_owner(context: RequestContext) -> None:
-    user = User.get_or_none(User.id == context.caller.user_id, User.client_id == context.client_id)
-    if user is None or user.role != "owner":
-        raise ServiceError(Code.INSUFFICIENT_SCOPE, "Only an owner may do this.")
-
-
-def _email_of(context: RequestContext) -> str:
-    return str(User.get_by_id(context.caller.user_id).email)

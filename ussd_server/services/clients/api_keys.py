@@ -25,6 +25,7 @@ from ussd_server.services.clients.keys.reader import (
     key_of_any_client,
     may_read_secret,
 )
+from ussd_server.services.pages import require_row
 from ussd_server.services.payouts.approval.withdrawals import withdraw_revoked
 from ussd_server.services.roles import OPERATOR, may_give, widest_scopes
 from ussd_server.services.runtime import Runtime
@@ -116,8 +117,7 @@ class ApiKeyService:
         now = self._clock.now()
         if present := ApiKey.get_or_none(ApiKey.apikey == request.apikey):
             return self._import_again(present, request, columns, context, now)
-        if Client.get_or_none(Client.id == request.client_id) is None:
-            raise ServiceError(Code.NOT_FOUND, "Client not found")
+        require_row(Client.get_or_none(Client.id == request.client_id), "Client")
         try:
             with unit_of_work():
                 lock_row(Client, request.client_id)

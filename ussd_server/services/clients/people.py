@@ -34,6 +34,7 @@ from ussd_server.services.same_person import (
     people_behind,
     present_role,
     require_can_confirm,
+    require_owner,
 )
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
@@ -207,7 +208,7 @@ class PeopleService:
             if "team:write" not in PAGE_PERMISSIONS.get(role, ()):
                 raise ServiceError(Code.INSUFFICIENT_SCOPE, _REFUSAL)
             if "owner" in new_roles:
-                _require_owner(context)
+                require_owner(context, _OWNERS_ONLY)
             yield self._clock.now()
 
     def _link(self, row: User, kind: MailKind, context: RequestContext) -> PasswordLink:
@@ -253,13 +254,8 @@ def _locked_person(user_id: str, context: RequestContext) -> User:
     """A person whom the caller may change. Call inside `_changing`."""
     row = _person(user_id, context.client_id)
     if row.role == "owner":
-        _require_owner(context)
+        require_owner(context, _OWNERS_ONLY)
     return row
-
-
-def _require_owner(context: RequestContext) -> None:
-    if present_role(context) != "owner":
-        raise ServiceError(Code.INSUFFICIENT_SCOPE, _OWNERS_ONLY)
 
 
 def _require_another_owner(row: User) -> None:

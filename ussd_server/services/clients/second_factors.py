@@ -9,6 +9,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import NewFactor, OwnFactor
 from ussd_server.services.clients.people_rows import end_logins_of_user
 from ussd_server.services.runtime import Runtime
+from ussd_server.services.same_person import require_owner
 from ussd_server.services.sign_in import FactorStore, Guesses, address_of, new_factor, step_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
@@ -111,7 +112,7 @@ class SecondFactorService:
         """
         context.require("team:write", _REFUSAL)
         with unit_of_work():
-            _require_owner(context)
+            require_owner(context)
             user = _locked(User.id == user_id, User.client_id == context.client_id) if is_id(user_id) else None
             if user is None:
                 raise ServiceError(Code.NOT_FOUND, "Person not found")
@@ -136,7 +137,7 @@ class SecondFactorService:
         context.require("team:write", _REFUSAL)
         now = self._clock.now()
         with unit_of_work():
-            _require_owner(context)
+            require_owner(context)
             if is_required and _factor_of(context.caller.user_id) is None:
                 raise ServiceError(Code.INVALID_REQUEST, _NONE_YET)
             Client.update(requires_second_factor=is_required).where(Client.id == context.client_id).execute()
@@ -192,8 +193,3 @@ def _caller(context: RequestContext, *, is_locked: bool = False) -> User:
 def _locked(*who: object) -> User | None:
     user: User | None = for_update(User.select().where(*who)).first()
     return user
-
-
-def _require_owner(context: RequestContext) -> None:
-    if _caller(context).role != "owner":
-        raise ServiceError(Code.INSUFFICIENT_SCOPE, "Only an owner may do this.")

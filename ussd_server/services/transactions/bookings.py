@@ -1,4 +1,4 @@
-"""Deposits, and the unit of work with an audit event in which operators create transactions."""
+"""Deposits: what clients paid the operator."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ussd_server.models.operations import note_credit_in_sandbox
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT
 from ussd_server.services.operator_names import require_name
+from ussd_server.services.pages import require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.audited import audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
@@ -46,8 +47,7 @@ class DepositService:
         digest = digest_of({"deposit": request.amount_cents, "reference": request.reference})
 
         def within(row: Transaction) -> AbstractContextManager[None]:
-            if not Client.select().where(Client.id == request.client_id).exists():
-                raise ServiceError(Code.NOT_FOUND, "Client not found")
+            require_row(Client.get_or_none(Client.id == request.client_id), "Client")
             if self._is_sandbox:
                 note_credit_in_sandbox()
             return audited(row, "transaction.deposited", context, request.description)

@@ -16,7 +16,7 @@ from ussd_server.models.ussd import Channel, ServiceCode, SmppLink
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.menus import service_code, view_of_code
 from ussd_server.services.menus.messages import AssignCode, CodeView
-from ussd_server.services.pages import find_by_id
+from ussd_server.services.pages import find_by_id, require_row
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.messages import CachedChannel, ChannelView, CreateChannel
 from ussd_server.services.ussd.smpp_links import SmppLinks, check_options, link_columns
@@ -61,7 +61,7 @@ class ChannelService:
             check_options(request.smpp)
         codes = [service_code(code) for code in request.codes]
         if request.client_id is not None:
-            _require_client(request.client_id)
+            require_row(Client.get_or_none(Client.id == request.client_id), "Client")
         now = self._clock.now()
         channel_id, secret = new_id(now), secrets.token_urlsafe(32)
         row = Channel(
@@ -174,7 +174,7 @@ class ChannelService:
         """
         context.require_operator()
         code = service_code(request.service_code)
-        _require_client(request.client_id)
+        require_row(Client.get_or_none(Client.id == request.client_id), "Client")
         now = self._clock.now()
         values = {"code": code, "client_id": request.client_id, "menu_id": None, "created_at": now}
         with unit_of_work():
@@ -212,8 +212,3 @@ class ChannelService:
 
 def _require_channel(channel_id: str) -> Channel:
     return find_by_id(Channel.select(), Channel, channel_id, "Channel")
-
-
-def _require_client(client_id: str) -> None:
-    if not Client.select(Client.id).where(Client.id == client_id).exists():
-        raise ServiceError(Code.NOT_FOUND, "Client not found")

@@ -16,7 +16,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.approval.digests import PayoutDigests
 from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, ApprovalRulesView, in_words
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.same_person import people_behind, present_role
+from ussd_server.services.same_person import people_behind, require_owner
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import columns_of
 
@@ -59,7 +59,7 @@ class ApprovalRuleService:
             if checked == known.proposed and context.caller.user_id != known.proposed_by:
                 self._confirm(known, context)
             else:
-                _require_owner(context)
+                require_owner(context, NOT_PERMITTED)
                 self._set(checked, known.held, context)
         return self.get(context)
 
@@ -156,11 +156,6 @@ def _checked(rules: Sequence[ApprovalRule]) -> tuple[ApprovalRule, ...]:
     if not all(1 <= rule.approvals <= _MOST_APPROVALS for rule in rules):
         raise ServiceError(Code.INVALID_REQUEST, f"{_PLACE}approvals: Must be 1 to {_MOST_APPROVALS}.")
     return tuple(rules)
-
-
-def _require_owner(context: RequestContext) -> None:
-    if present_role(context) != "owner":
-        raise ServiceError(Code.INSUFFICIENT_SCOPE, NOT_PERMITTED)
 
 
 def _require_another_approver(proposer: str, context: RequestContext) -> None:
