@@ -85,18 +85,13 @@ def types_of(direction: str) -> list[TransactionType]:
 
 def lock_amount(account: str, direction: str, amount_cents: int) -> None:
     """Keep other money of one amount from being told at the same moment: without a receipt it may be the same."""
-    advisory_lock(_number_of(account, direction, amount_cents))
+    lock_amounts([(account, direction, amount_cents)])
 
 
 def lock_amounts(amounts: Iterable[tuple[str, str, int]]) -> None:
     """Lock several amounts in one order: account, direction and cents of each."""
-    for number in sorted({_number_of(*each) for each in amounts}):
-        advisory_lock(number)
-
-
-def _number_of(account: str, direction: str, amount_cents: int) -> int:
-    digest = blake2b(f"{account} {direction} {amount_cents}".encode(), digest_size=4).digest()
-    return _LOCK + int.from_bytes(digest, "big")
+    for digest in sorted({blake2b(" ".join(map(str, each)).encode(), digest_size=4).digest() for each in amounts}):
+        advisory_lock(_LOCK + int.from_bytes(digest, "big"))
 
 
 def lock_receipts(account: str, direction: str, written: Iterable[str]) -> dict[str, MovementReceipt]:
