@@ -9,7 +9,7 @@ from ussd_server.database.tables import lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts import ledger
-from ussd_server.services.gates.given_back import give_back
+from ussd_server.services.gates.given_back import give_back, outside_of
 from ussd_server.services.gates.messages import Told, WayIn
 from ussd_server.services.gates.movements import UseOutcome, UseResult, find_or_make, has_contest, use_for
 from ussd_server.services.gates.receipts import account_of, direction_of
@@ -71,7 +71,7 @@ def succeed(
     # Lock the collection before any account, as the creation of a refund does (no deadlock).
     original = lock_row(Transaction, row.refund_of) if row.type == TransactionType.REFUND else None
     if row.type == TransactionType.COLLECTION:
-        legs = _legs_of_collection(row)
+        legs = ledger.legs_of(row, "move", outside_of(row), row.account)
     else:
         legs = ledger.end_holds(_holds_of(row, now), "post") or _legs_without_hold(row)
     ledger.write_entry(row.client_id, row.id, legs, now)
@@ -161,16 +161,10 @@ def is_left_to_provider(row: Transaction) -> bool:
     return row.review_opened_at is None or is_back
 
 
-def _legs_of_collection(row: Transaction) -> list[ledger.Leg]:
-    """What a collection moves: the amount into the client's account, and its fee out of that."""
-    provider = ledger.PROVIDER_ACCOUNT.format(row.provider_account)
-    return ledger.legs_of(row, "move", provider, row.account)
-
-
 def _holds_of(row: Transaction, now: datetime) -> list[ledger.Leg]:
     """The open holds of a payment; none, and they are released, where it left another account than expected."""
-    holds, outside = ledger.holds_of(row.id), ledger.PROVIDER_ACCOUNT.format(row.provider_account)
-    if not holds or row.provider is None or outside in {hold.credit for hold in holds}:
+    holds = ledger.holds_of(row.id)
+    if not holds or row.provider is None or outside_of(row) in {hold.credit for hold in holds}:
         return holds
     ledger.write_entry(row.client_id, row.id, ledger.end_holds(holds, "void"), now)
     return []
@@ -178,8 +172,7 @@ def _holds_of(row: Transaction, now: datetime) -> list[ledger.Leg]:
 
 def _legs_without_hold(row: Transaction) -> list[ledger.Leg]:
     """A payment that left after its reservation was released: debits the account; what it lacks is a shortfall."""
-    is_settlement = row.type == TransactionType.SETTLEMENT
-    outside = ledger.BANK_ACCOUNT if is_settlement else ledger.PROVIDER_ACCOUNT.format(row.provider_account)
+    outside = outside_of(row)
     lacking = ledger.lacking_cents(row.client_id, row.account, outside, row.amount_cents + row.fee_cents)
     return ledger.legs_of(row, "move", row.account, outside, lacking)
 
