@@ -58,7 +58,7 @@ class MovementUseView:
     at: Annotated[datetime, "Since when."]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MovementView:
     """A movement as operators see it. `suggestions` are up to three payment codes that its payer probably meant."""
 
@@ -68,25 +68,25 @@ class MovementView:
     amount_cents: Annotated[Cents, "Shillings."]
     at: Annotated[datetime | None, "When it moved; null where nobody said so."]
     phone_number: Annotated[str | None, "The other side's number; null where it is not known."]
-    name: Annotated[str | None, "The other side's name, where the provider said it."]
+    name: Annotated[str | None, "The other side's name, where the provider said it."] = None
     reference: Annotated[str | None, "Our own name for it at the provider; null where no payment of ours uses it."]
-    code: Annotated[str | None, "What a payer typed; null for nothing."]
+    code: Annotated[str | None, "What a payer typed; null for nothing."] = None
     receipts: Annotated[tuple[str, ...], "Its receipts, as they were written first."]
     told: Annotated[tuple[Telling, ...], "Who told of it, the first first."]
-    line: Annotated[StatementPlace | None, "The line of a statement that told of it; null for none."]
-    other_amount_cents: Annotated[Cents | None, "Another amount that it was told with; null for none."]
-    held_because: Annotated[str | None, "Why it has no use; null where it has one."]
-    waits_for: Annotated[str | None, "Our payment that decides about it once it is final; null for none."]
-    beside: Annotated[tuple[Beside, ...], "What may be the same money."]
-    suggestions: Annotated[tuple[str, ...], "Up to three codes that the payer may have meant."]
+    line: Annotated[StatementPlace | None, "The line of a statement that told of it; null for none."] = None
+    other_amount_cents: Annotated[Cents | None, "Another amount that it was told with; null for none."] = None
+    held_because: Annotated[str | None, "Why it has no use; null where it has one."] = None
+    waits_for: Annotated[str | None, "Our payment that decides about it once it is final; null for none."] = None
+    beside: Annotated[tuple[Beside, ...], "What may be the same money."] = ()
+    suggestions: Annotated[tuple[str, ...], "Up to three codes that the payer may have meant."] = ()
     state: Annotated[str, "`held`, `same`, `to be given back`, or the kind of its use."]
     use: Annotated[MovementUseView | None, "What it is used for; null while it is held."]
-    counterpart: Annotated[str | None, "The movement that gives it back, or that it gives back; null for none."]
-    same_as: Annotated[str | None, "The movement that it proved to be; null for none."]
+    counterpart: Annotated[str | None, "The movement that gives it back, or that it gives back; null for none."] = None
+    same_as: Annotated[str | None, "The movement that it proved to be; null for none."] = None
     created_at: Annotated[datetime, "When it was told here first."]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MovementHistory(MovementView):
     """A movement with all of its uses and releases, the oldest first, and those that may give it back."""
 
