@@ -6,13 +6,14 @@ import codecs
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from io import StringIO, TextIOWrapper
 from itertools import islice
-from typing import BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
+from ussd_server.wire import keys_of, writer
 
 _DELIMITERS = ",;\t"
 _SAMPLE_ROWS = 100
@@ -201,3 +202,10 @@ def csv_parts(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Itera
             part.seek(0)
             part.truncate()
     yield part.getvalue().encode()
+
+
+def line_writer(file: TextIO, view: Any) -> Callable[[Any], object]:
+    """Write the names of a view's fields to a CSV file; returns what writes such a view as a line, neutralised."""
+    lines, written = csv.writer(file), writer(view)
+    lines.writerow(keys_of(view))
+    return lambda each: lines.writerow(map(neutralised, written(each).values()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from dataclasses import asdict
 from datetime import date
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -27,10 +26,10 @@ from ussd_server.cli.money.layouts import (
 from ussd_server.cli.names import Days, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.reconciliation import messages
-from ussd_server.spreadsheets.delimited import neutralised
+from ussd_server.spreadsheets.delimited import line_writer
 from ussd_server.status import ServiceError
 from ussd_server.values import shillings, written_amount
-from ussd_server.wire import keys_of, writer
+from ussd_server.wire import writer
 
 _EXAMPLE = "mtn statement.csv --csv result.csv"
 _HAS_DIFFERENCES = 1
@@ -221,22 +220,16 @@ def _csv_writer(path: Path | None) -> Iterator[Callable[[messages.ComparedLine],
     if path.exists() and not path.is_file():
         # A device or a pipe, such as /dev/stdout, is written to; a file would take its place.
         with path.open("w", encoding="utf-8", newline="") as file:
-            yield _row_writer(file)
+            yield line_writer(file, messages.ComparedLine)
         return
     path = path.resolve()
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         with unfinished.open("w", encoding="utf-8", newline="") as file:
-            yield _row_writer(file)
+            yield line_writer(file, messages.ComparedLine)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def _row_writer(file: TextIO) -> Callable[[messages.ComparedLine], object]:
-    rows = csv.writer(file)
-    rows.writerow(keys_of(messages.ComparedLine))
-    return lambda compared: rows.writerow([neutralised(value) for value in _written_line(compared).values()])
 
 
 def _plain_difference(difference: messages.DifferenceView) -> dict[str, Any]:

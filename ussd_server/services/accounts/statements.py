@@ -121,10 +121,11 @@ class StatementService:
             )
         with held:
             statement = self.stream(request, context)
+            lines = csv_parts(COLUMNS, map(_cells, statement.lines))
             return StatementCsv(
                 shillings_cell(statement.opening_balance_cents),
                 shillings_cell(statement.closing_balance_cents),
-                _Parts(_file_for_people(request, statement) if for_people else _file(statement), held.pop_all()),
+                _Parts(_file_for_people(request, statement) if for_people else lines, held.pop_all()),
             )
 
     def _period(self, account_id: str, request: GetStatement) -> _Period:
@@ -155,10 +156,6 @@ class _Parts(Iterator[bytes]):
 
     def close(self) -> None:
         self._held.close()
-
-
-def _file(statement: StatementStream) -> Iterator[bytes]:
-    return csv_parts(COLUMNS, map(_cells, statement.lines))
 
 
 def _file_for_people(request: GetStatement, statement: StatementStream) -> Iterator[bytes]:

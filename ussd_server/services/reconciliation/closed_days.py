@@ -60,7 +60,8 @@ class DayService:
         statement.
         """
         context.require_operator()
-        names = _names_of(request)
+        by, second = request.by, request.second
+        names = (require_name(by),) if second is None else require_two_names(by, second)
         covered, closed_count = _covered(request), _closed_count(request)
         now = self._clock.now()
         bridge = self._bridge(request, covered, now)
@@ -187,12 +188,6 @@ def _first_moment() -> datetime | None:
     """When the first client was made; None before."""
     first = Client.select(Client.created_at).order_by(Client.created_at).first()
     return first.created_at if first else None
-
-
-def _names_of(request: CloseDay) -> tuple[str, ...]:
-    if request.second is None:
-        return (require_name(request.by),)
-    return require_two_names(request.by, request.second)
 
 
 def _state(day: str, account: str, closed: ClosedDayView | None) -> DayState:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from datetime import date
 from io import TextIOWrapper
@@ -41,15 +40,14 @@ from ussd_server.services.reconciliation.messages import (
     Verdict,
 )
 from ussd_server.services.statement_layouts.messages import StatementPreview
-from ussd_server.spreadsheets.delimited import neutralised
+from ussd_server.spreadsheets.delimited import line_writer
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day, written_amount
-from ussd_server.wire import ListPage, keys_of, writer
+from ussd_server.wire import ListPage
 
 _LARGEST_BYTES = 101 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _MOST_SHOWN = 50
-_written_line = writer(ComparedLine)
 
 VERDICTS = {
     Verdict.MATCHED: "Matched",
@@ -143,7 +141,7 @@ def create_reconciliation(context: RequestContext) -> Any:
                     account,
                     file.filename,
                     file.stream,  # type: ignore[arg-type]
-                    _row_writer(text),
+                    line_writer(text, ComparedLine),
                     is_dry_run=request.form.get("result") == "try",
                     is_confirmed=request.form.get("is_confirmed") == "yes",
                     reading=reading_in_form(),
@@ -332,12 +330,6 @@ def _refused_form(context: RequestContext, error: ServiceError) -> Response:
 def _keeps_file() -> bool:
     """Whether a part of the page is replaced, so that the chosen file stays."""
     return "HX-Request" in request.headers
-
-
-def _row_writer(text: TextIOWrapper) -> Callable[[ComparedLine], object]:
-    rows = csv.writer(text)
-    rows.writerow(keys_of(ComparedLine))
-    return lambda compared: rows.writerow(map(neutralised, _written_line(compared).values()))
 
 
 def _parts(file: IO[bytes], open_files: ExitStack) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.approval.digests import PayoutDigests
 from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, ApprovalRulesView, in_words
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.same_person import people_behind, require_owner
+from ussd_server.services.same_person import is_one_person, require_owner
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import columns_of
 
@@ -30,8 +30,8 @@ _ONE = (ApprovalRule(0, 1),)
 class _Rules(NamedTuple):
     """The rules that hold, those that wait for confirmation, and the id of the owner who proposed them."""
 
-    held: Sequence[ApprovalRule]
-    proposed: Sequence[ApprovalRule] | None
+    held: tuple[ApprovalRule, ...]
+    proposed: tuple[ApprovalRule, ...] | None
     proposed_by: str | None
 
 
@@ -43,7 +43,8 @@ class ApprovalRuleService:
     def get(self, context: RequestContext) -> ApprovalRulesView:
         """The rules of the caller's client, and those that wait for confirmation."""
         context.require("settings:read", NOT_PERMITTED)
-        return _view(_rules_of(context.client_id, self._digests))
+        rules = _rules_of(context.client_id, self._digests)
+        return ApprovalRulesView(rules.held, rules.proposed)
 
     def set(self, rules: Sequence[ApprovalRule], context: RequestContext) -> ApprovalRulesView:
         """Set the rules, for owners. Rules that ask for less anywhere wait until another person confirms them.
@@ -80,7 +81,7 @@ class ApprovalRuleService:
             self._confirm(known, context)
         return self.get(context)
 
-    def _set(self, rules: Sequence[ApprovalRule], held: Sequence[ApprovalRule], context: RequestContext) -> None:
+    def _set(self, rules: tuple[ApprovalRule, ...], held: tuple[ApprovalRule, ...], context: RequestContext) -> None:
         waits = _asks_for_less(rules, held)
         now = self._write(_Rules(held, rules, context.caller.user_id) if waits else _Rules(rules, None, None), context)
         action = "approval_rules.proposed" if waits else "approval_rules.changed"
@@ -163,9 +164,7 @@ def _require_another_approver(proposer: str, context: RequestContext) -> None:
     person = context.caller.user_id
     if person is None:
         context.require_operator()
-    elif not context.may(APPROVE) or (
-        people_behind(context.client_id, [person]) & people_behind(context.client_id, [proposer])
-    ):
+    elif not context.may(APPROVE) or is_one_person(context.client_id, person, proposer):
         raise ServiceError(Code.INSUFFICIENT_SCOPE, NOT_PERMITTED)
 
 
@@ -175,7 +174,3 @@ def _stored(rules: Sequence[ApprovalRule]) -> list[list[int]]:
 
 def _read(stored: Sequence[Sequence[int]]) -> tuple[ApprovalRule, ...]:
     return tuple(ApprovalRule(above, approvals) for above, approvals in stored)
-
-
-def _view(rules: _Rules) -> ApprovalRulesView:
-    return ApprovalRulesView(tuple(rules.held), None if rules.proposed is None else tuple(rules.proposed))
