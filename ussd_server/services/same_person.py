@@ -38,6 +38,12 @@ def people_behind(client_id: str, ids: Collection[str]) -> frozenset[str]:
     return _closure(_counts_as(client_id), ids) if ids else frozenset()
 
 
+def people_behind_caller(context: RequestContext) -> frozenset[str]:
+    """The person who calls, and the people as whom they count; none behind the operator."""
+    person = context.caller.user_id
+    return frozenset() if person is None else people_behind(context.client_id, [person])
+
+
 def ids_of_same_person(client_id: str, ids: Collection[str]) -> frozenset[str]:
     """The people of a client who count as one person with one of these, including these."""
     counts_as = _counts_as(client_id)

@@ -61,8 +61,8 @@ def test_no_chain_of_actions_gives_more_than_its_start(
         (api_keys, "may_read_secret", lambda *_: True, "developer", {APPROVE}),
         (reader, "may_read_secret", lambda *_: True, "developer", {APPROVE}),
         (people, "require_owner", lambda *_: None, "admin", {OWNER}),
-        (people, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
-        (api_keys, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
+        (people, "people_behind_caller", lambda context: frozenset(), "admin", PAYS_ALONE),
+        (api_keys, "people_behind_caller", lambda context: frozenset(), "admin", PAYS_ALONE),
     ],
     ids=["create", "change", "list", "reveal", "owners", "links", "makers"],
 )

@@ -29,7 +29,7 @@ from ussd_server.services.pages import require_row
 from ussd_server.services.payouts.approval.withdrawals import withdraw_revoked
 from ussd_server.services.roles import OPERATOR, may_give, widest_scopes
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.same_person import people_behind, present_role
+from ussd_server.services.same_person import people_behind_caller, present_role
 from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.services.ussd.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
@@ -92,7 +92,7 @@ class ApiKeyService:
             if columns["scopes"] is None:
                 columns["scopes"] = widest_scopes(role)
             _require_within_role(columns["scopes"], role)
-            made = {"people": _people(context), "created_by": context.caller.user_id, **columns}
+            made = {"people": people_behind_caller(context), "created_by": context.caller.user_id, **columns}
             made["bounds_set_by"] = setters_of(columns, role)
             row = self._insert(context.client_id, new_apikey(), new_apisecret(), now, **made)
             write_audit_event("api_key.created", context, now, client_id=row.client_id, object_id=row.id)
@@ -179,7 +179,7 @@ class ApiKeyService:
                 ApiKey.update(
                     **self._vault.keep(new_apisecret(), previous_secret, row.client_id, row.id),
                     previous_secret_expires_at=grace_ends_at if previous_secret else None,
-                    people=_people(context),
+                    people=people_behind_caller(context),
                     previous_people=row.people if previous_secret else None,
                     readers=None,
                     previous_readers=row.readers if previous_secret else None,
@@ -348,12 +348,6 @@ def _remove(row: ApiKey, context: RequestContext, now: datetime) -> None:
     write_event(row.client_id, "api_key.deleted", row.id, deleted, now)
     title = row.name or row.apikey
     write_audit_event("api_key.deleted", context, now, client_id=row.client_id, object_id=row.id, reason=title)
-
-
-def _people(context: RequestContext) -> frozenset[str]:
-    """The people behind a key that this caller makes or rotates; none behind the operator's."""
-    user_id = context.caller.user_id
-    return frozenset() if user_id is None else people_behind(context.client_id, [user_id])
 
 
 def _imported_scopes(scopes: tuple[str, ...] | None) -> str | None:

@@ -31,7 +31,7 @@ from ussd_server.services.same_person import (
     ROLES_OF,
     ids_of_same_person,
     is_one_person,
-    people_behind,
+    people_behind_caller,
     present_role,
     require_can_confirm,
     require_owner,
@@ -122,8 +122,8 @@ class PeopleService:
                 email=email,
                 password_hash=passwords.NONE_YET,
                 role=role,
-                link_seen_by=_behind_caller(context) if is_shown else None,
-                invited_by=_behind_caller(context),
+                link_seen_by=people_behind_caller(context) if is_shown else None,
+                invited_by=people_behind_caller(context),
             )
             write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
             _ask_for_confirmation(row, self._outbox, context, now)
@@ -138,7 +138,7 @@ class PeopleService:
             row = _locked_person(user_id, context)
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
-            seen_by = _behind_caller(context) if shows_link or not self._outbox.is_on else None
+            seen_by = people_behind_caller(context) if shows_link or not self._outbox.is_on else None
             row.change(updated_at=people_rows.moved_on(row, now), link_seen_by=seen_by)
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
             return self._link(row, MailKind.PASSWORD_LINK, context)
@@ -154,7 +154,7 @@ class PeopleService:
             row.role, row.updated_at = role, people_rows.moved_on(row, now)
             if gains:
                 # Who gives the right to make or approve payouts is one person with its holder until a third confirms.
-                row.invited_by = (row.invited_by or frozenset()) | _behind_caller(context)
+                row.invited_by = (row.invited_by or frozenset()) | people_behind_caller(context)
             row.save(only=[User.role, User.updated_at, User.invited_by])
             people_rows.end_links_shown_to(row, now)
             write_audit_event(f"user.made_{role}", context, now, client_id=row.client_id, object_id=row.id)
@@ -227,12 +227,6 @@ class PeopleService:
         }
         self._outbox.queue(kind, row.email, about, now, client_id=row.client_id, person_id=row.id)
         return PasswordLink(_view(row), None, expires_at)
-
-
-def _behind_caller(context: RequestContext) -> frozenset[str]:
-    """The caller, and the people as whom the caller counts."""
-    assert context.caller.user_id is not None, "teams are kept by people"
-    return people_behind(context.client_id, [context.caller.user_id])
 
 
 def _ask_for_confirmation(row: User, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:

@@ -26,7 +26,7 @@ from ussd_server.services.clients.keys.messages import (
 from ussd_server.services.pages import find_by_id, require_row
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.same_person import people_behind
+from ussd_server.services.same_person import people_behind_caller
 from ussd_server.services.signatures import signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, kampala_day
@@ -240,9 +240,7 @@ def _may_know(row: ApiKey) -> frozenset[str]:
 
 def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCache, vault: Vault) -> None:
     """Note the caller as a reader of these keys, in every process from the return on."""
-    client_id, person = context.client_id, context.caller.user_id
-    assert person is not None
-    readers = people_behind(client_id, [person])
+    client_id, readers = context.client_id, people_behind_caller(context)
     with key_cache.invalidate(client_id):
         keys = ApiKey.select(ApiKey.id, ApiKey.readers).where(ApiKey.id.in_(key_ids), ApiKey.client_id == client_id)
         for key in for_update(keys.order_by(ApiKey.id)):
