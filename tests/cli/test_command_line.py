@@ -163,7 +163,7 @@ def test_names_are_taken_in_any_case_and_the_nearest_one_is_proposed(folder: Pat
     assert run(*person, "Owner").exit_code == 0
     assert run("channels", "create", "--adapter", "AfricasTalking").exit_code == 0
     assert run("providers", "off", "SANDBOX", "--reason", "a test").exit_code == 0
-    assert "Did you mean sandbox?" in run("providers", "on", "sandbx", "--reason", "a test").output
+    assert "Must be one of: sandbox." in run("providers", "on", "sandbx", "--reason", "a test").output
 
 
 def test_commands_and_options_are_taken_in_any_case_and_the_nearest_one_is_proposed(

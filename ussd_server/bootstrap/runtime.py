@@ -82,10 +82,9 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         callback_url=lambda name: settings.public_url + tokens.callback_path(name) if settings.public_url else None,
         tokens=shared_tokens,
     )
-    names = sorted({adapter.name for adapter in adapters})
     limiter = _limiter(settings, adapters)
     outages = ProviderOutages(settings.redis_url, limiter.is_away, [each.connection for each in adapters])
-    switches = ProviderSwitches(names, clock)
+    switches = ProviderSwitches([each.connection for each in adapters], clock)
     own_connections = OwnConnections(adapters, clock)
     providers = Providers(adapters, outages.is_away, switches.why_off, settings.mobile_blocks, own_connections.owners)
     drop_offs = DropOffs()

@@ -8,9 +8,9 @@ from ussd_server.database.tables import CentsField, IdField, JsonField, MomentFi
 
 
 class ProviderSwitch(Table):
-    """Whether operators have switched a provider off, and why."""
+    """Whether a connection to a provider is switched off, and why."""
 
-    provider = TextField(primary_key=True)
+    connection = TextField(primary_key=True)
     is_off = BooleanField()
     reason = TextField()
     changed_at = MomentField()

@@ -53,7 +53,7 @@ def title(name: str) -> str:
 
 
 def title_of_account(account: str, provider: str) -> str:
-    """The full name of a provider, with that of an account there which is called otherwise."""
+    """The full name of a provider, with that of an account or a connection there which is called otherwise."""
     return title(provider) if account == provider else f"{title(provider)} ({account})"
 
 

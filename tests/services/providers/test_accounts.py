@@ -17,6 +17,7 @@ from tests.services.processing.moves import NUMBERS, Move, old_connection, secon
 from tests.services.processing.test_earlier_places import lose
 from tests.services.reconciliation.statement_files import csv_file, mtn_row, reconcile
 from tests.support.books import check_everything
+from tests.support.desk import FakeProvider
 from tests.support.money import a_client, balances, deposit, operator, request
 from ussd_server.cli.service.doctor_database import check_places
 from ussd_server.context import RequestContext
@@ -25,7 +26,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
 from ussd_server.services.movements.messages import CorrectMovement, ListMovements
 from ussd_server.services.operations.book_check.sums import account_sums
-from ussd_server.services.providers.messages import AdoptPlace, ChooseConnection
+from ussd_server.services.providers.messages import AdoptPlace, ChooseConnection, SwitchProvider
 from ussd_server.services.reconciliation.messages import CloseDay, CoverDays
 from ussd_server.services.statement_layouts.messages import PreviewStatement
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction
@@ -100,6 +101,32 @@ def test_the_float_of_each_account_is_kept(move: Move) -> None:
     states = {each.connection: each for each in move.services.provider_states.list(operator())}
     assert states[own].account == own
     assert states[own].float_amount_cents == kept[own][1]
+
+
+def test_what_ends_or_switches_off_one_connection_leaves_the_other(
+    move: Move, other: RequestContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services, own = move.services, f"{move.provider}-own"
+    refusing = FakeProvider(name=move.provider, connection=own, refused_in_a_row=100)
+    services.runtime.switches.follow_refusals(refusing)
+    with pytest.raises(ServiceError, match="switched off: it refused a hundred calls in a row"):
+        pay(move, move.client, "collection", "first")
+    pay(move, other, "collection", "first")
+    seen = {client: services.provider_states.list(client)[0].status for client in (move.client, other)}
+    assert seen == {move.client: "switched_off", other: "available"}
+    services.provider_states.switch(SwitchProvider(own, False, "It has a new token"), operator())
+    services.provider_states.switch(SwitchProvider(move.provider, True, "maintenance"), operator())
+    pay(move, move.client, "collection", "second")
+    services.provider_states.switch(SwitchProvider(move.provider, False, "done"), operator())
+
+    services.floats.query()
+    monkeypatch.setattr(services.runtime.providers, "is_connection_away", lambda each: each.connection == own)
+    services.outage_watch.look()
+    (change, *_) = services.provider_states.changes(operator())
+    assert (change.action, change.provider) == ("provider.away", own)
+    states = {each.connection: each for each in services.provider_states.list(operator())}
+    clients = {name: state.client for name, state in states.items() if name.startswith(move.provider)}
+    assert clients == {own: "ACME", move.provider: None}
 
 
 @pytest.mark.parametrize("move", ["mtn"], indirect=True)

@@ -7,9 +7,8 @@ import click
 from ussd_server.cli import services
 from ussd_server.cli.commands import command, group, show, show_lines
 from ussd_server.cli.money.trial import try_
-from ussd_server.cli.names import KnownName, two_people
+from ussd_server.cli.names import two_people
 from ussd_server.context import operator_context
-from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.providers.messages import AdoptPlace, OperatorProviderState, SwitchProvider, written_places
 from ussd_server.values import counted, written_amount
 from ussd_server.wire import writer
@@ -35,18 +34,18 @@ def providers(context: click.Context) -> None:
 
 
 @providers.command(example="mtn --reason 'MTN is under maintenance until 14:00'")
-@click.argument("name", type=KnownName(PROVIDER_NAMES))
+@click.argument("name", type=str.lower)
 @click.option("--reason", required=True, help="Why; clients read it.")
 def off(name: str, reason: str) -> None:
-    """Refuse new payments at provider NAME. Payments that exist already are still asked about."""
+    """Refuse new payments by connection NAME. Payments that exist already are still asked about."""
     _switch(SwitchProvider(name, True, reason))
 
 
 @providers.command(example="mtn --reason 'MTN is back'")
-@click.argument("name", type=KnownName(PROVIDER_NAMES))
+@click.argument("name", type=str.lower)
 @click.option("--reason", required=True, help="Why.")
 def on(name: str, reason: str) -> None:
-    """Take new payments at provider NAME again."""
+    """Take new payments by connection NAME again."""
     _switch(SwitchProvider(name, False, reason))
 
 
@@ -82,7 +81,7 @@ def _lines(state: OperatorProviderState) -> str:
     if state.float_low_since:
         when += f", low since {state.float_low_since:%Y-%m-%d %H:%M:%S} UTC"
     lines = [
-        f"{state.connection:<8}  {state.status:<12}  {state.message}",
+        f"{state.connection:<8}  {state.status:<12}  {state.message}{_belongs(state)}",
         f"          {rate}, median {state.median_seconds or 0} s; float {money}{when}",
     ]
     for name, bounds in (("collections", state.collections), ("disbursements", state.disbursements)):
@@ -93,6 +92,12 @@ def _lines(state: OperatorProviderState) -> str:
     if state.last_error_at:
         lines.append(f"          last error at {state.last_error_at:%Y-%m-%d %H:%M:%S} UTC: {state.last_error}")
     return "\n".join(lines)
+
+
+def _belongs(state: OperatorProviderState) -> str:
+    """What else tells a connection from others: its account, where that is called otherwise, and its client."""
+    account = f" Account {state.account}." if state.account != state.connection else ""
+    return f"{account} For {state.client} alone." if state.client else account
 
 
 @command()

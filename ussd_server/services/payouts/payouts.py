@@ -119,7 +119,7 @@ class PayoutService:
             )
             names = [name for (name,) in ready.distinct().tuples()]
         away = sorted(name for name in names if name and not self._providers.takes_payments(name, payout.client_id))
-        return tuple(messages.WaitingProvider(name, self._providers.is_off(name)) for name in away)
+        return tuple(messages.WaitingProvider(name, self._providers.is_off(name, payout.client_id)) for name in away)
 
     def equal_payment_count(self, payout_id: str, context: RequestContext) -> int:
         """How many rows of a draft equal a payment of another payout in the last seven days. NOT_FOUND as `get`."""

@@ -52,6 +52,7 @@ class OperatorProviderState(ProviderState):
 
     connection: Annotated[str, "The name of the connection in the settings."]
     account: Annotated[str, "The name of the account there, which several connections may share."]
+    client: Annotated[str | None, "The client that alone it serves, by name; null for all."]
     float_amount_cents: Annotated[Cents | None, "The money for disbursements at the provider, in shillings."]
     float_at: Annotated[datetime | None, "When the provider told it."]
     float_low_since: Internal[datetime | None]
@@ -108,9 +109,9 @@ class ProviderChange:
 
 @dataclass(frozen=True, slots=True)
 class SwitchProvider:
-    """Request of an operator to take a provider out of use, or into use again, with a reason."""
+    """Request of an operator to take a connection out of use for new payments, or into use again, with a reason."""
 
-    provider: str
+    connection: str
     is_off: bool
     reason: str
 

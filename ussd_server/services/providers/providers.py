@@ -27,59 +27,59 @@ _GRANTED = "it grants access tokens again"
 
 
 class ProviderSwitches:
-    """The providers that are switched off. Every process reads the table at most once a second."""
+    """The connections that are switched off. Every process reads the table at most once a second."""
 
     def __init__(self, names: Collection[str], clock: Clock) -> None:
-        """`names` are the providers that are set up here."""
+        """`names` are those of the connections that are set up here."""
         self._names = names
         self._clock = clock
         self._off = CachedValue[Mapping[str, ProviderSwitch]](self._read, _REFRESH_SECONDS, {})
 
-    def is_off(self, provider: str) -> bool:
-        """Whether operators have switched the provider off, as read at most a second ago."""
-        return self.find(provider) is not None
+    def is_off(self, connection: str) -> bool:
+        """Whether a connection is switched off, as read at most a second ago."""
+        return self.find(connection) is not None
 
-    def why_off(self, provider: str) -> str | None:
-        """What operators tell clients of a provider that is switched off; None for one in use."""
-        switch = self.find(provider)
+    def why_off(self, connection: str) -> str | None:
+        """What operators tell clients of a connection that is switched off; None for one in use."""
+        switch = self.find(connection)
         return switch.reason if switch else None
 
-    def find(self, provider: str) -> ProviderSwitch | None:
-        """The switch of a provider that is switched off, None for one in use."""
-        return self._off.refresh().get(provider)
+    def find(self, connection: str) -> ProviderSwitch | None:
+        """The switch of a connection that is switched off, None for one in use."""
+        return self._off.refresh().get(connection)
 
     def set(self, request: SwitchProvider, context: RequestContext) -> None:
-        """Switch a provider off or on. Existing payments are still sent and queried.
+        """Switch a connection off or on. Existing payments are still sent and queried.
 
-        Raises INVALID_REQUEST for a provider that is not set up, and unless a reason of 1 to 200 characters is given.
+        Raises INVALID_REQUEST for a connection that is not set up, and unless a reason of 1 to 200 characters is given.
         """
         context.require_operator()
-        if request.provider not in self._names:
+        if request.connection not in self._names:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(self._names)}.")
         require_reason(request.reason)
         self._set(request, context)
 
     def follow_refusals(self, connection: Provider) -> None:
-        """Switch a provider off that refused a hundred calls in a row, and on when it grants a token again."""
-        switch = self._read().get(connection.name)
+        """Switch a connection off that refused a hundred calls in a row, and on when it grants a token again."""
+        switch = self._read().get(connection.connection)
         if switch is None and connection.refused_in_a_row >= _MOST_REFUSALS:
-            self._set(SwitchProvider(connection.name, True, REFUSES), automatic_context())
+            self._set(SwitchProvider(connection.connection, True, REFUSES), automatic_context())
         elif switch is not None and switch.reason == REFUSES:
             seconds = (self._clock.now() - switch.changed_at).total_seconds()
             if connection.has_access_since(seconds):
-                self._set(SwitchProvider(connection.name, False, _GRANTED), automatic_context())
+                self._set(SwitchProvider(connection.connection, False, _GRANTED), automatic_context())
 
     def _set(self, request: SwitchProvider, context: RequestContext) -> None:
         now, reason = self._clock.now(), request.reason.strip()
         with unit_of_work():
             state = {"is_off": request.is_off, "reason": reason, "changed_at": now}
-            ProviderSwitch.put({"provider": request.provider}, state)
+            ProviderSwitch.put({"connection": request.connection}, state)
             write_audit_event(
                 "provider.switched_off" if request.is_off else "provider.switched_on",
                 context,
                 now,
                 client_id=None,
-                object_id=request.provider,
+                object_id=request.connection,
                 reason=reason,
                 is_automatic=context.caller.kind is CallerKind.NOBODY,
             )
@@ -87,7 +87,7 @@ class ProviderSwitches:
 
     def _read(self) -> Mapping[str, ProviderSwitch]:
         try:
-            return {row.provider: row for row in ProviderSwitch.select().where(ProviderSwitch.is_off)}
+            return {row.connection: row for row in ProviderSwitch.select().where(ProviderSwitch.is_off)}
         except DATABASE_ERRORS:
             return self._off.value
 
@@ -177,8 +177,10 @@ class Providers:
     def is_connection_away(self, connection: Provider) -> bool:
         return not connection.available or self._is_away(connection.connection)
 
-    def is_off(self, name: str) -> bool:
-        return self._why_off(name) is not None
+    def is_off(self, name: str, client_id: str) -> bool:
+        """Whether the connection that would take a client's new payments is switched off."""
+        provider = self.get(name, client_id)
+        return provider is not None and self._why_off(provider.connection) is not None
 
     def takes_payments(self, name: str, client_id: str | None = None) -> bool:
         """Whether a new payment may be created for the provider now."""
@@ -186,7 +188,8 @@ class Providers:
         return provider is not None and self._takes(provider)
 
     def _takes(self, connection: Provider) -> bool:
-        return not (connection.draining or self.is_connection_away(connection) or self.is_off(connection.name))
+        is_off = self._why_off(connection.connection) is not None
+        return not (connection.draining or self.is_connection_away(connection) or is_off)
 
     def choose(
         self,
@@ -225,7 +228,7 @@ class Providers:
                 Code.TRANSACTION_FAILED, f"The provider {name} is not switched on here. Nothing was recorded"
             )
         if not self._takes(provider):
-            reason = self._why_off(name)
+            reason = self._why_off(provider.connection)
             state = "not available" if reason is None else f"switched off: {reason.rstrip('.')}"
             raise ServiceError(
                 Code.TRANSACTION_FAILED,

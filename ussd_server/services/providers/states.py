@@ -8,12 +8,12 @@ from ussd_server.context import CallerKind, RequestContext, automatic_context, o
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.languages import gettext, marked
-from ussd_server.models.clients import AuditEvent
+from ussd_server.models.clients import AuditEvent, Client
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderAccount
 from ussd_server.providers.http.replies import UNREACHED, is_cause, is_refusal
 from ussd_server.providers.messages import Direction, Provider
-from ussd_server.providers.registry import title
+from ussd_server.providers.registry import title, title_of_account
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
@@ -46,7 +46,7 @@ class ProviderStateService:
     def list(self, context: RequestContext) -> tuple[OperatorProviderState, ...]:
         """Every provider that is set up here. Reads one row for each worker.
 
-        Operators see each connection, those that take new payments first; others see these alone.
+        Operators see each connection, those that take new payments first; a client sees those that take its own.
         """
         context.require("transactions:read")
         now = self._clock.now()
@@ -54,8 +54,11 @@ class ProviderStateService:
         floats = {row.account: row for row in ProviderAccount.select()}
         is_operator = context.caller.kind is CallerKind.OPERATOR
         waiting = waiting_elsewhere(self._providers) if is_operator else {}
-        taking = list(self._providers)
+        kinds = dict.fromkeys(each.name for each in self._providers.connections)
+        taking = [own for kind in kinds if (own := self._providers.get(kind, context.caller.client_id)) is not None]
         others = [each for each in self._providers.connections if each not in taking] if is_operator else []
+        owners = {name: client for (client, _), name in self._providers.owners().connections.items()}
+        clients = {row.id: row.name for row in Client.select().where(Client.id.in_(list(owners.values())))}
         states = []
         for provider in [*taking, *others]:
             sums = sums_of(provider.connection, workers, now)
@@ -66,6 +69,7 @@ class ProviderStateService:
                     provider=provider.name,
                     connection=provider.connection,
                     account=provider.account,
+                    client=clients.get(owners.get(provider.connection)),
                     name=title(provider.name),
                     status=status,
                     collections=provider.bounds[Direction.COLLECTION],
@@ -90,7 +94,7 @@ class ProviderStateService:
     def changes(self, context: RequestContext) -> tuple[ProviderChange, ...]:
         """The last 20 changes of the providers that are set up here, newest first."""
         context.require_operator()
-        names = {*self._providers.accounts, *(each.name for each in self._providers.connections)}
+        names = {*self._providers.accounts, *(each.connection for each in self._providers.connections)}
         rows = (
             AuditEvent.select()
             .where(AuditEvent.client_id.is_null(), AuditEvent.object_id.in_(names))
@@ -103,12 +107,12 @@ class ProviderStateService:
         )
 
     def switch(self, request: SwitchProvider, context: RequestContext) -> OperatorProviderState:
-        """Switch a provider off or on, and return its state.
+        """Switch a connection off or on, and return its state.
 
-        Raises INVALID_REQUEST for a provider that is not set up here, and as `ProviderSwitches.set`.
+        Raises INVALID_REQUEST for one that is not set up here, and as `ProviderSwitches.set`.
         """
         self._switches.set(request, context)
-        return next(state for state in self.list(context) if state.provider == request.provider)
+        return next(state for state in self.list(context) if state.connection == request.connection)
 
     def adopt(self, request: AdoptPlace, context: RequestContext) -> AdoptedPlace:
         """Let a connection have the payments of another place; see `places.adopt`."""
@@ -116,7 +120,7 @@ class ProviderStateService:
 
     def _judge(self, provider: Provider, sums: CallSums) -> tuple[ProviderStatus, datetime | None, str]:
         """The status of a provider, since when, and a sentence about it."""
-        switch = self._switches.find(provider.name)
+        switch = self._switches.find(provider.connection)
         if switch is not None and switch.reason == REFUSES:
             message = gettext("It refused a hundred calls in a row; new payments are refused until it grants access.")
             return ProviderStatus.SWITCHED_OFF, switch.changed_at, message
@@ -162,10 +166,11 @@ class OutageWatch:
 
         Of one that is switched off nothing new is known. One that keeps refusing is switched off here.
         """
-        for connection in self._providers:
+        for connection in self._providers.connections:
             self._switches.follow_refusals(connection)
         kept = {row.account: row.away_since is not None for row in ProviderAccount.select()}
-        states = {state.provider: state for state in reversed(self._states.list(operator_context()))}
+        # Of an account with several connections, the one that takes new payments.
+        states = {state.account: state for state in reversed(self._states.list(operator_context()))}
         for state in states.values():
             is_away = state.status is ProviderStatus.UNAVAILABLE
             # A provider whose float was never queried has no row yet.
@@ -199,7 +204,7 @@ def _notify(state: OperatorProviderState, is_away: bool, outbox: MailOutbox, now
     if said:
         away = marked("refuses our calls") if is_refusal(said) else marked("is not reached")
     about = {
-        "provider": state.name,
+        "provider": title_of_account(state.account, state.provider),
         "state": away if is_away else marked("answers again"),
         "said": f"{said}\n\n" if said else "",
         "at": written_moment(now),
@@ -207,5 +212,5 @@ def _notify(state: OperatorProviderState, is_away: bool, outbox: MailOutbox, now
         "consequence": marked("New payments there are refused until it answers." if is_away else "Payments go on."),
     }
     kind = MailKind.PROVIDER_AWAY
-    occasion = f"{kind}/{state.provider}/{is_away}/{now:%Y-%m-%dT%H}"
+    occasion = f"{kind}/{state.account}/{is_away}/{now:%Y-%m-%dT%H}"
     outbox.notify_operators(kind, about, now, occasion=occasion)

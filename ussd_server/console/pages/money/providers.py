@@ -18,6 +18,7 @@ from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.providers.failures import FAILURES, FailureCode
+from ussd_server.providers.registry import title_of_account
 from ussd_server.services.providers.messages import (
     CALLS_KEPT_DAYS,
     OperatorProviderState,
@@ -28,7 +29,9 @@ from ussd_server.services.providers.messages import (
 from ussd_server.values import bounds_of_day
 
 _COLUMNS = (
-    Column("provider", "Provider", "word"),
+    Column("connection", "Connection", "word"),
+    Column("account", "Account", "word"),
+    Column("client", "Client"),
     Column("status", "State", "status"),
     Column("since", "Since", "moment"),
     Column("message", "Message"),
@@ -61,19 +64,25 @@ def list_providers(context: RequestContext) -> Response:
         days=[today - timedelta(days=back) for back in range(CALLS_KEPT_DAYS)],
         charts={name: _points(quarters) for name, quarters in services().call_history.get(until, context).items()},
         recent=recent,
+        called=_called,
         last_error=last_error_in_words,
         written_places=written_places,
         changes=services().provider_states.changes(context),
     )
 
 
-@console.page("POST", "/operator/providers/<provider>/switch", who="operator")
-def switch_provider(context: RequestContext, provider: str) -> Any:
-    """Take a provider out of use for new payments, or into use again."""
+@console.page("POST", "/operator/providers/<connection>/switch", who="operator")
+def switch_provider(context: RequestContext, connection: str) -> Any:
+    """Take a connection out of use for new payments, or into use again."""
     is_off = request.form.get("to") == "off"
-    state = services().provider_states.switch(SwitchProvider(provider, is_off, request.form.get("reason", "")), context)
-    text = gettext("%(name)s is switched off." if is_off else "%(name)s is switched on.", name=state.name)
+    wanted = SwitchProvider(connection, is_off, request.form.get("reason", ""))
+    name = _called(services().provider_states.switch(wanted, context))
+    text = gettext("%(name)s is switched off." if is_off else "%(name)s is switched on.", name=name)
     return done(text, "list_providers", tone="warn" if is_off else "good")
+
+
+def _called(state: OperatorProviderState) -> str:
+    return title_of_account(state.connection, state.provider)
 
 
 def _points(quarters: Iterable[QuarterOfCalls]) -> dict[str, list[Point]]:

@@ -154,7 +154,7 @@ CREATE TABLE approval_rules (
 ); -- by key
 
 CREATE TABLE provider_switches (
-    provider text PRIMARY KEY,
+    connection text PRIMARY KEY,
     is_off boolean NOT NULL,
     reason text NOT NULL,
     changed_at timestamptz NOT NULL
