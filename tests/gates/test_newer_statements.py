@@ -60,6 +60,21 @@ def test_what_replaced_a_success_is_not_held_again_beside_a_third_amount(
     assert [each.amount_cents for each in held(world)] == [400_000]
 
 
+def test_what_moved_of_a_collection_and_of_a_refund_under_its_receipt_is_found_by_its_direction(world: World) -> None:
+    sale = sold(world)
+    world.refund(sale.transaction_id, None)
+    refund = Transaction.get(Transaction.refund_of == sale.transaction_id)
+    lines = [mtn_row(sale.row, Amount="3,000.00"), mtn_row(refund, Id="S1", Type="Reversal", Amount="3,000.00")]
+    reconcile(world.services, lines)
+    for transaction_id in (refund.id, sale.transaction_id):
+        unmoved(world, transaction_id)
+    for each in held(world):
+        correct(world, each)
+    newer = reconcile(world.services, [*lines, Enquired(world, "", PAYER, "").line("L9", "")])
+    assert [each.provider_id for each in newer.differences()] == ["L9"]
+    assert newer.statement.theirs_cents == CENTS
+
+
 def test_a_correction_is_matched_before_the_failed_payment_that_it_corrects(world: World, ours: Enquired) -> None:
     sold(world)
     ours.succeeds(RECEIPT, MOVED)

@@ -11,7 +11,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.languages import marked
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Account
-from ussd_server.models.movements import IN, Movement
+from ussd_server.models.movements import IN, Movement, MovementReceipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.ledger import (
@@ -179,7 +179,7 @@ class CorrectionService:
             phone_number=movement.phone_number,
             provider=None if is_bank else provider_of(movement.account, self._providers),
             provider_account=None if is_bank else movement.account,
-            provider_transaction_id=movement.receipt,
+            provider_transaction_id=_receipt_of(movement),
             effect=effect,
             corrects=None if payment is None else payment.id,
             reason=request.reason.strip(),
@@ -247,6 +247,12 @@ def _taken_back_by(payment: Transaction) -> Transaction | None:
     if payment.type == TransactionType.COLLECTION:
         return payment
     return None if payment.refund_of is None else lock_row(Transaction, payment.refund_of)
+
+
+def _receipt_of(movement: Movement) -> str | None:
+    """The receipt under which statements have a movement: the one of its first line, else one that it got since."""
+    since = MovementReceipt.get_or_none(MovementReceipt.movement_id == movement.id)
+    return movement.receipt or (None if since is None else str(since.written))
 
 
 def _require_fits(payment: Transaction, movement: Movement) -> None:

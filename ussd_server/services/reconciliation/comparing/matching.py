@@ -187,8 +187,8 @@ class Matcher:
     def _compare_reversal(self, line: ProviderLine, named: list[OurPayment], direction: int) -> Match:
         given_back = (TransactionType.REFUND, TransactionType.CORRECTION)
         refunds = [ours for ours in named if ours.type in given_back and _key(ours.id) not in self._matched]
-        # The provider names the collection alone, which may have several refunds.
-        refunds.sort(key=lambda ours: ours.amount_cents != line.amount_cents)
+        # The provider names the collection alone, which may have several refunds, or a correction instead of it.
+        refunds.sort(key=lambda ours: (ours.amount_cents != line.amount_cents, ours.direction > 0))
         if refunds:
             return self._compare_pair(line, refunds[0], Verdict.REVERSAL)
         original = named[0] if named else None
