@@ -86,6 +86,27 @@ def test_a_contest_outlasts_the_refund_of_the_other_payment(world: World) -> Non
     assert main_of(world.client.id) == CENTS
 
 
+def test_a_notice_of_a_collection_that_was_given_back_since_is_held(world: World, ours: Enquired) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    world.refund(ours.transaction_id)
+    assert (ours.row.status, main_of(world.client.id)) == ("reversed", CENTS)
+    assert world.notify(RECEIPT, PAYER).status == "held"
+    services = world.services
+    services.movement_uses.take_as_same(SameMovement(held(world)[0].movement_id, BY, SECOND), operator())
+    assert (held(world), main_of(world.client.id), check_everything()) == ((), CENTS, [])
+
+
+def test_a_success_beside_a_payers_payment_that_was_given_back_since_awaits_a_review(world: World) -> None:
+    paid, ours = paid_before(world)
+    world.refund(paid)
+    assert (Transaction.get_by_id(paid).status, main_of(world.client.id)) == ("reversed", CENTS)
+    ours.succeeds()
+    ours.ask_now()
+    assert ours.row.is_in_review
+    assert main_of(world.client.id) == CENTS
+
+
 def paid_before(world: World) -> tuple[str, Enquired]:
     """A payer's payment that was booked, and a collection from the same payer that was made afterwards."""
     paid = world.notify(RECEIPT, PAYER).transaction_id or ""

@@ -13,7 +13,7 @@ from ussd_server.models.movements import Movement, MovementReceipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.services.gates.receipts import direction_of, receipts_of, types_of
-from ussd_server.services.transactions.messages import UNFINISHED, Origin, TransactionStatus
+from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin
 from ussd_server.values import comparable_receipt
 
 # Providers tell us of money at another moment than it moved, and we learn of a success later than it was.
@@ -23,6 +23,8 @@ _MOST_BESIDE = 5
 _RECEIPTS = ("provider_transaction_id", "provider_receipt")
 _NAMED = "upper(replace(replace({}, '-', ''), ' ', ''))"
 _DID_NOT_SUCCEED = "{} IS NOT NULL AND status NOT IN ('succeeded', 'reversed')"
+# What was given back since has moved, too. Literally as the index `transactions_without_receipt`.
+_HAS_SUCCEEDED = SQL("(status IN ('succeeded', 'reversed'))") & Transaction.released_at.is_null()
 WITH_TWO_RECEIPTS = {package.name for package in PACKAGES if package.gives_two_receipts}
 
 
@@ -37,7 +39,7 @@ def payments_like(movement: Movement) -> list[Transaction]:
     told_at = movement.at
     types = types_of(movement.direction)
     amounts, is_that_way = {movement.amount_cents}, Transaction.type.in_(types)
-    has_succeeded = Transaction.status == TransactionStatus.SUCCEEDED
+    has_succeeded = _HAS_SUCCEEDED
     if told_at is not None:
         sent_at = fn.COALESCE(Transaction.asked_at, Transaction.created_at)
         has_succeeded &= (sent_at <= told_at + _NEAR) & (Transaction.completed_at >= told_at - _NEAR)
@@ -71,7 +73,7 @@ def is_of_number(account: str, numbers: Collection[str], amounts: Collection[int
         Transaction.client_id.in_(Client.select(Client.id))
         & Transaction.phone_number.in_(numbers)
         & Transaction.amount_cents.in_(amounts)
-        & Transaction.status.in_((*UNFINISHED, TransactionStatus.SUCCEEDED))
+        & Transaction.status.in_((*UNFINISHED, *SUCCESSFUL))
         & (Transaction.provider_account == account)
     )
 
@@ -81,7 +83,7 @@ def is_silent_success(account: str, amounts: Collection[int]) -> Any:
     return (
         (Transaction.provider_account == account)
         & Transaction.amount_cents.in_(amounts)
-        & (Transaction.status == TransactionStatus.SUCCEEDED)
+        & _HAS_SUCCEEDED
         & Transaction.provider_transaction_id.is_null()
     )
 
@@ -99,7 +101,7 @@ def payers_payment_like(row: Transaction, now: datetime) -> Transaction | None:
             _is_or_lacks(Movement.phone_number, row.phone_number),
             Movement.at.is_null() | ((Movement.at >= sent_at - _NEAR) & (Movement.at <= now + _NEAR)),
             Transaction.origin == Origin.PAYER,
-            Transaction.status == TransactionStatus.SUCCEEDED,
+            _HAS_SUCCEEDED,
             Transaction.same_money_as.is_null(),
         )
         .order_by(Transaction.id)

@@ -95,7 +95,7 @@ CREATE INDEX transactions_released ON transactions (client_id, released_at) WHER
 CREATE INDEX transactions_corrections ON transactions (corrects) WHERE corrects IS NOT NULL;
 -- Money that is told without a number may be one of these.
 CREATE INDEX transactions_without_receipt ON transactions (provider_account, amount_cents)
-    WHERE status = 'succeeded' AND provider_transaction_id IS NULL AND provider_account IS NOT NULL;
+    WHERE status IN ('succeeded', 'reversed') AND provider_transaction_id IS NULL AND provider_account IS NOT NULL;
 CREATE INDEX transactions_request_id ON transactions (request_id, id) WHERE request_id IS NOT NULL;
 CREATE INDEX transactions_final ON transactions (client_id, completed_at) WHERE completed_at IS NOT NULL;
 CREATE INDEX transactions_late ON transactions (client_id, completed_at) WHERE late;
