@@ -268,6 +268,22 @@ def test_an_import_that_another_import_of_the_same_file_replaced_ends_in_one_sen
     assert reconcile(services, content).is_repeat is False
 
 
+def test_a_file_whose_import_is_undone_while_it_is_compared_again_is_imported_anew(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, stored_id = reconcile(services, foreign(3)).statement.statement_id, imports.stored_id
+
+    def undone(account: str, digest: str) -> str | None:
+        known_id = stored_id(account, digest)
+        services.provider_statements.undo(UndoImport(first, "Mary Akello", "John Okot"), operator())
+        return known_id
+
+    monkeypatch.setattr(imports, "stored_id", undone)
+    again = reconcile(services, foreign(3))
+    assert (again.is_stored, again.is_repeat) == (True, False)
+    assert again.statement.statement_id != first
+
+
 def test_an_import_is_undone_by_two_people_and_can_come_again(services: Services) -> None:
     content = csv_file(foreign(3))
     statement_id = store(services, content)

@@ -241,6 +241,8 @@ def _begin(statement: ProviderStatement) -> bool:
             return False
         if known is not None:
             _remove(known, statement.imported_at)
+        # Not the id of an import of this file that was undone since the comparison.
+        statement.id = new_id(statement.imported_at)
         statement.state = StatementState.IMPORTING
         statement.save(force_insert=True)
     return True
