@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from flask import (
     Blueprint,
     Response,
-    flash,
     g,
-    redirect,
     render_template,
     request,
     send_from_directory,
@@ -26,10 +25,17 @@ from ussd_server.api.bounded_request import require_readable_query
 from ussd_server.api.endpoints import with_options
 from ussd_server.api.requests import check_length, current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
-from ussd_server.console.forms import refused
-from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, is_upload_of_stranger, keep_form
+from ussd_server.console.forms import FAULTS, refused
+from ussd_server.console.session import (
+    ask_for_factor,
+    ask_to_sign_in,
+    csrf_token,
+    has_csrf_token,
+    is_idle,
+    is_upload_of_stranger,
+)
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
-from ussd_server.languages import ENGLISH, current_language, gettext, languages, marked, use_language
+from ussd_server.languages import ENGLISH, current_language, languages, marked, use_language
 from ussd_server.status import Code, ServiceError
 
 FOLDER = Path(__file__).parent
@@ -57,17 +63,6 @@ _ADVICE = {
     ),
 }
 TOO_OLD = ServiceError(Code.INVALID_REQUEST, "This form was too old. Please fill it in again.")
-_ENDED = {
-    "expired": marked("Your login has ended. Please sign in again."),
-    "logged_out": marked("You signed out in another window."),
-    "password_changed": marked("You were signed out, because your password was changed."),
-    "factor_added": marked("You were signed out, because you added a second factor."),
-    "factor_removed": marked("You were signed out, because your second factor was removed."),
-    "ended_by_team": marked("You were signed out by an owner or admin of your team."),
-    "user_disabled": marked("You were signed out, because an owner or admin disabled you."),
-    "client_disabled": marked("You were signed out, because your client is disabled."),
-}
-"""Why a login ended (`end_reason`), as the sign-in page says it."""
 LANGUAGE_COOKIE = "language"
 FRESH_CODE = "fresh_code"
 """The field of a form with a fresh code."""
@@ -91,8 +86,9 @@ class PageOptions:
     page this is: `links.link_to` leads to it. `fresh_code` asks a person with a second factor for a code, unless they
     gave one within ten minutes, and then goes on with the same form. A person who has to add a second factor sees
     nothing but pages `before_factor`. With `streams_body` a large file goes to a temporary file instead of memory.
-    `stale_form` shows a public form again that came without a token of this session, such as one whose cookie is gone;
-    it receives the variables of the path, and changes nothing.
+    `form_on` is the view that shows the form which this page takes. Where the form is refused with 400 or one of
+    `refusals`, that view shows it again, with the refusal as `error`; also a public form that came without a token of
+    this session, such as one whose cookie is gone.
     """
 
     needs: str | None = None
@@ -103,11 +99,15 @@ class PageOptions:
     before_factor: bool = False
     max_body_bytes: int = 64 * 1024
     streams_body: bool = False
-    stale_form: Callable[..., str] | None = None
+    form_on: str | None = None
+    refusals: tuple[Code, ...] = ()
 
 
 class ConsolePages(Blueprint):
     """The blueprint of all pages. A page states its path, its permission and, for uploads, its largest body."""
+
+    views: ClassVar[dict[str, tuple[Callable[..., Any], list[str]]]] = {}
+    """The view of each page, by its endpoint, and the variables of its path."""
 
     @with_options(PageOptions)
     def page(self, method: str, path: str, options: PageOptions) -> Callable[[_View], _View]:
@@ -124,6 +124,7 @@ class ConsolePages(Blueprint):
             serve.max_body_bytes = options.max_body_bytes  # type: ignore[attr-defined]
             serve.streams_body = options.streams_body  # type: ignore[attr-defined]
             endpoint = options.name or view.__name__
+            self.views[endpoint] = view, re.findall(r"<(?:[^<>]+:)?(\w+)>", path)
             self.add_url_rule(path or "", endpoint, serve, methods=[method])
             if options.shows:
                 links.add_page(options.shows, options.who, endpoint, path, options.needs)
@@ -131,15 +132,18 @@ class ConsolePages(Blueprint):
 
         return register
 
-    def operators_page(self, method: str, path: str, *, shows: str | None = None) -> Callable[[_View], _View]:
+    @with_options(PageOptions)
+    def operators_page(self, method: str, path: str, options: PageOptions) -> Callable[[_View], _View]:
         """Register a client's page for operators, too, who act for the client that the path names, or an object of it.
 
-        The view receives the client as `client`; the endpoint is that of `links.operators_view`.
+        The view receives the client as `client`; the endpoint is that of `links.operators_view`, as is `form_on`.
         """
 
         def register(view: _View) -> _View:
-            name = links.operators_view(view.__name__)
-            self.page(method, path, who="operator", name=name, shows=shows)(_on_behalf(view))
+            for_operators: dict[str, Any] = {"who": "operator", "name": links.operators_view(view.__name__)}
+            if options.form_on:
+                for_operators["form_on"] = links.operators_view(options.form_on)
+            self.page(method, path, **vars(options) | for_operators)(_on_behalf(view))
             return view
 
         return register
@@ -156,9 +160,9 @@ def _serve(view: Callable[..., Any], options: PageOptions, variables: dict[str, 
     try:
         person = _admit(is_public=who == "public")
     except StaleFormError:
-        if options.stale_form is None:
+        if who != "public" or options.form_on is None:
             raise
-        return refused(options.stale_form(**variables), TOO_OLD)
+        return _show_again(options.form_on, variables, TOO_OLD, _context_of(None))
     if who != "public":
         if person is None:
             return ask_to_sign_in(who)
@@ -173,7 +177,19 @@ def _serve(view: Callable[..., Any], options: PageOptions, variables: dict[str, 
         refusal = _ask_for_fresh_code(context)
         if refusal is not None:
             return refusal
-    return view(context, **variables)
+    try:
+        return view(context, **variables)
+    except ServiceError as error:
+        if options.form_on is None or error.code not in (*FAULTS, *options.refusals):
+            raise
+        return _show_again(options.form_on, variables, error, context)
+
+
+def _show_again(form_on: str, variables: Mapping[str, str], error: ServiceError, context: RequestContext) -> Response:
+    """The page with a form that was refused."""
+    g.refusal = error
+    view, names = console.views[form_on]
+    return refused(view(context, **{name: variables[name] for name in names}), error)
 
 
 def _on_behalf(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,47 +207,6 @@ def _on_behalf(view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 console = ConsolePages("console", __name__, url_prefix="/console", template_folder="templates")
-
-
-def ask_to_sign_in(who: Who) -> Any:
-    """Answer a request without a login: the sign-in page, which keeps the address of the requested page."""
-    if "HX-Request" in request.headers:
-        return Response(status=401, headers={"HX-Refresh": "true"})
-    if request.method == "GET":
-        page = "console.show_operator_sign_in" if who == "operator" else "console.show_sign_in"
-        _say_why_signed_out()
-        return redirect(url_for(page, next=request.full_path.rstrip("?")))
-    # A form without the token of this session has no session here.
-    shown = render_template(
-        "console/sign_in.html",
-        kept=keep_form(request),
-        is_form_lost=True,
-        next="",
-        email="",
-        for_operators=who == "operator",
-    )
-    return Response(shown, status=401)
-
-
-def _say_why_signed_out() -> None:
-    """Let the sign-in page say once why the login of this browser goes on no longer."""
-    login_id = session.pop("login", None)
-    if not (login_id or session.pop("operator_login", None)):
-        return
-    idle_seconds = services().settings.console_idle_seconds
-    if is_idle(idle_seconds):
-        minutes = idle_seconds // 60
-        why = gettext("You were signed out, because nothing happened here for %(minutes)s minutes.", minutes=minutes)
-        flash(why, "warn")
-    else:
-        flash(_ENDED.get(services().logins.why_ended(login_id) if login_id else "", _ENDED["expired"]), "warn")
-
-
-def ask_for_factor() -> Any:
-    """Lead a person to the page on which they add the second factor that their client requires."""
-    if "HX-Request" in request.headers:
-        return Response(status=401, headers={"HX-Refresh": "true"})
-    return redirect(url_for("console.show_new_factor"), 303)
 
 
 def _ask_for_fresh_code(context: RequestContext) -> Response | None:
@@ -304,6 +279,7 @@ def _for_templates() -> dict[str, Any]:
     person: SignedInPerson | None = g.get("person")
     return {
         "person": person,
+        "error": g.get("refusal"),
         "may": _context_of(person).may,
         "navigation": navigation.groups_for(person) if person else [],
         "csrf_token": csrf_token,

@@ -79,9 +79,9 @@ def money(cents: int | None) -> Markup:
 
 
 def moment(value: datetime | str | None, missing: str = "never") -> Markup:
-    """A moment in Kampala's time, with UTC where the pointer rests on it."""
+    """A moment in Kampala's time, with UTC where the pointer rests on it; without one, what is `missing`."""
     if not value:
-        return Markup('<span class="muted">{}</span>').format(gettext(missing))
+        return Markup('<span class="muted">{}</span>').format(gettext(missing)) if missing else Markup("")
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
         iso(at), at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"), _written(at)

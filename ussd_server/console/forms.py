@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from flask import Response, abort, flash, make_response, redirect, url_for
+from flask import Response, flash, g, make_response, redirect, request, url_for
 
 from ussd_server import values
 from ussd_server.api.requests import services
@@ -36,23 +35,17 @@ def done(text: str, view: str, *, tone: str = "good", **variables: Any) -> Any:
     return redirect(url_for(f"console.{view}", **variables), 303)
 
 
-@contextmanager
-def shown_again(show: Callable[[ServiceError], str | Response], *codes: Code) -> Iterator[None]:
-    """Answer with the page of `show` where what is done here is refused with INVALID_REQUEST or one of `codes`.
-
-    The page is the form with what was typed and the reason of the refusal.
-    """
-    try:
-        yield
-    except ServiceError as error:
-        if error.code not in (Code.INVALID_REQUEST, *codes):
-            raise
-        abort(refused(show(error), error))
+def typed(form: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was typed into a form that is shown again; else `form`."""
+    return request.form if g.get("refusal") else form
 
 
 def refused(page: str | Response, error: ServiceError) -> Response:
-    """The answer to a form that was refused: its page, with the status of the refusal."""
-    response = make_response(page, error.code.http_status)
+    """The answer to a form that was refused: its page, with the status of the refusal.
+
+    htmx shows a part of a page for an answer of success alone.
+    """
+    response = make_response(page, 200 if "HX-Request" in request.headers else error.code.http_status)
     if error.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     return response

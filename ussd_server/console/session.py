@@ -1,4 +1,4 @@
-"""The console's cookie: the session of a person who signed in, and the form that was kept over a sign-in."""
+"""The console's cookie: the session of a person who signed in, its end, and the form that was kept over a sign-in."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from secrets import token_hex
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from flask import Request, request, session
+from flask import Request, Response, flash, redirect, render_template, request, session, url_for
 from flask_wtf.csrf import generate_csrf, validate_csrf
 from itsdangerous import BadData, URLSafeTimedSerializer
 from wtforms.validators import ValidationError
 
 from ussd_server.api.requests import services
+from ussd_server.languages import gettext, marked
 
 COOKIE_PATH = "/console"
 # A form that was kept over a sign-in can be sent for this long after it was filled in.
@@ -23,6 +24,17 @@ _SEEN_AGAIN_SECONDS = 30
 # A browser, in the place of a person, whose form is kept without knowing who filled it in.
 _UNKNOWN = "unknown/"
 _NEVER_KEPT = ("password", "secret", "code", "csrf_token")
+_ENDED = {
+    "expired": marked("Your login has ended. Please sign in again."),
+    "logged_out": marked("You signed out in another window."),
+    "password_changed": marked("You were signed out, because your password was changed."),
+    "factor_added": marked("You were signed out, because you added a second factor."),
+    "factor_removed": marked("You were signed out, because your second factor was removed."),
+    "ended_by_team": marked("You were signed out by an owner or admin of your team."),
+    "user_disabled": marked("You were signed out, because an owner or admin disabled you."),
+    "client_disabled": marked("You were signed out, because your client is disabled."),
+}
+"""Why a login ended (`end_reason`), as the sign-in page says it."""
 
 
 def cookie_serializer() -> URLSafeTimedSerializer:
@@ -102,6 +114,47 @@ def kept_form(text: str) -> dict[str, Any] | None:
     except BadData:
         return None
     return form if form["user"] in (session.get("user"), session.pop("sender", "")) else None
+
+
+def ask_to_sign_in(who: str) -> Any:
+    """Answer a request without a login: the sign-in page, which keeps the address of the requested page."""
+    if "HX-Request" in request.headers:
+        return Response(status=401, headers={"HX-Refresh": "true"})
+    if request.method == "GET":
+        page = "console.show_operator_sign_in" if who == "operator" else "console.show_sign_in"
+        _say_why_signed_out()
+        return redirect(url_for(page, next=request.full_path.rstrip("?")))
+    # A form without the token of this session has no session here.
+    shown = render_template(
+        "console/sign_in.html",
+        kept=keep_form(request),
+        is_form_lost=True,
+        next="",
+        email="",
+        for_operators=who == "operator",
+    )
+    return Response(shown, status=401)
+
+
+def _say_why_signed_out() -> None:
+    """Let the sign-in page say once why the login of this browser goes on no longer."""
+    login_id = session.pop("login", None)
+    if not (login_id or session.pop("operator_login", None)):
+        return
+    idle_seconds = services().settings.console_idle_seconds
+    if is_idle(idle_seconds):
+        minutes = idle_seconds // 60
+        why = gettext("You were signed out, because nothing happened here for %(minutes)s minutes.", minutes=minutes)
+        flash(why, "warn")
+    else:
+        flash(_ENDED.get(services().logins.why_ended(login_id) if login_id else "", _ENDED["expired"]), "warn")
+
+
+def ask_for_factor() -> Any:
+    """Lead a person to the page on which they add the second factor that their client requires."""
+    if "HX-Request" in request.headers:
+        return Response(status=401, headers={"HX-Refresh": "true"})
+    return redirect(url_for("console.show_new_factor"), 303)
 
 
 def _is_from_own_page(form_request: Request) -> bool:

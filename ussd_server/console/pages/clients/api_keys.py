@@ -14,7 +14,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
 from ussd_server.console.formats import short_day
-from ussd_server.console.forms import FAULTS, any_sum, day, done, shown_again
+from ussd_server.console.forms import any_sum, day, done, typed
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
@@ -78,10 +78,9 @@ def new_api_key(_: RequestContext) -> str:
     return _form({})
 
 
-@console.page("POST", "/api-keys/new", needs="api_keys:create", fresh_code=True)
+@console.page("POST", "/api-keys/new", needs="api_keys:create", fresh_code=True, form_on="new_api_key")
 def create_api_key(context: RequestContext) -> Any:
-    with shown_again(_form_again, *FAULTS):
-        key = services().api_keys.create(messages.CreateApiKey(**_given_fields()), context)
+    key = services().api_keys.create(messages.CreateApiKey(**_given_fields()), context)
     return done(
         "The API key is ready. Reveal its secret and give both to your program.", "show_api_key", api_key_id=key.id
     )
@@ -98,19 +97,18 @@ def edit_api_key(context: RequestContext, api_key_id: str) -> str:
         "allowed_addresses": "\n".join(key.allowed_addresses or ()),
         "daily_limit": key.daily_limit_cents and shillings(key.daily_limit_cents),
     }
-    return _form(form, key=key)
+    return _form(form, key)
 
 
-@console.page("POST", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate", fresh_code=True)
+@console.page("POST", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate", fresh_code=True, form_on="edit_api_key")
 def update_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Change a key; what it may no longer do is refused from now on."""
     key = services().key_reader.show(api_key_id, context)
-    with shown_again(lambda error: _form_again(error, key), *FAULTS):
-        fields = _given_fields()
-        if request.form.get("expires_at", "") == _last_day(key.expires_at):
-            # The key may expire within that day.
-            del fields["expires_at"]
-        services().api_keys.change(messages.UpdateApiKey(key.id, **fields), context)
+    fields = _given_fields()
+    if request.form.get("expires_at", "") == _last_day(key.expires_at):
+        # The key may expire within that day.
+        del fields["expires_at"]
+    services().api_keys.change(messages.UpdateApiKey(key.id, **fields), context)
     return done("The API key is changed, for every call from now on.", "show_api_key", api_key_id=key.id)
 
 
@@ -244,22 +242,16 @@ def _by_day(usage: Sequence[UsageItem]) -> list[Point]:
     return [(short_day(date.fromisoformat(day)), counts[day]) for day in days] if counts else []
 
 
-def _form(form: dict[str, Any], error: ServiceError | None = None, key: messages.ApiKeySummary | None = None) -> str:
+def _form(form: dict[str, Any], key: messages.ApiKeySummary | None = None) -> str:
+    given = typed(form)
     return render_template(
         "console/api_keys/form.html",
-        form=form,
-        error=error,
+        form=given if given is form else {**given, "scopes": request.form.getlist("scopes")},
         key=key,
         resources=messages.RESOURCES,
         actions=messages.ACTIONS,
         scopes=messages.SCOPES,
     )
-
-
-def _form_again(error: ServiceError, key: messages.ApiKeySummary | None = None) -> str:
-    """The form with what was typed and chosen, and the refusal without the words that are for programs."""
-    form = request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
-    return _form(form, ServiceError(error.code, error.message.removeprefix("Invalid request body: ")), key)
 
 
 def _given_fields() -> dict[str, Any]:

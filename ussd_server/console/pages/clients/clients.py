@@ -8,7 +8,7 @@ from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done
 from ussd_server.console.links import acting_for, link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, pages, show_table
 from ussd_server.context import RequestContext
@@ -78,30 +78,29 @@ def list_clients(context: RequestContext) -> Response:
         if error.code is not Code.NOT_FOUND:
             raise
         page = Page((), None)
-    return _clients_page(page)
+    table = DataTable("Clients, newest first", _CLIENTS, page, (_NAME,), empty_title="No client yet")
+    return show_table("console/system/clients.html", table, name=request.form.get("name", ""))
 
 
-@console.page("POST", "/operator/clients", who="operator")
+@console.page("POST", "/operator/clients", who="operator", form_on="list_clients")
 def create_client(context: RequestContext) -> Any:
-    with shown_again(lambda error: _clients_page(Page((), None), error)):
-        client = services().clients.create(CreateClient(request.form.get("name", "").strip()), context)
+    client = services().clients.create(CreateClient(request.form.get("name", "").strip()), context)
     text = gettext("%(client)s is ready. Make its first owner.", client=client.name)
     return done(text, "show_client", client_id=client.client_id)
 
 
-@console.page("POST", "/operator/clients/<client_id>/owner", who="operator")
+@console.page("POST", "/operator/clients/<client_id>/owner", who="operator", form_on="show_client")
 def create_first_owner(context: RequestContext, client_id: str) -> Any:
     """Make the first person of a client, and show their password once. Owners make all others."""
     email, password = request.form.get("email", "").strip(), new_password()
-    with shown_again(lambda error: _client_page(client_id, context, error)):
-        person = CreateUser(client_id, email, "owner", password, is_first=True)
-        owner = services().clients.create_user(person, context)
-    return _client_page(client_id, context, None, made=(owner.email, password))
+    person = CreateUser(client_id, email, "owner", password, is_first=True)
+    owner = services().clients.create_user(person, context)
+    return _client_page(client_id, context, made=(owner.email, password))
 
 
 @console.page("GET", "/operator/clients/<client_id>", who="operator", shows="client")
 def show_client(context: RequestContext, client_id: str) -> str:
-    return _client_page(client_id, context, None)
+    return _client_page(client_id, context)
 
 
 @console.page("POST", "/operator/clients/<client_id>/<any(disable,enable):action>", who="operator")
@@ -117,11 +116,10 @@ def set_client(context: RequestContext, client_id: str, action: str) -> Any:
     )
 
 
-@console.page("POST", "/operator/clients/<client_id>/codes", who="operator")
+@console.page("POST", "/operator/clients/<client_id>/codes", who="operator", form_on="show_client")
 def assign_code(context: RequestContext, client_id: str) -> Any:
     wanted = AssignCode(request.form.get("service_code", "").strip(), client_id)
-    with shown_again(lambda error: _client_page(client_id, context, error)):
-        code = services().channels.assign_code(wanted, context)
+    code = services().channels.assign_code(wanted, context)
     return done(gettext("%(code)s belongs to this client.", code=code.service_code), "show_client", client_id=client_id)
 
 
@@ -149,23 +147,19 @@ def list_channels(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/channels/new", who="operator")
 def new_channel(_: RequestContext) -> str:
-    return _channel_form({}, None)
+    adapters = services().channels.adapters()
+    return render_template("console/system/new_channel.html", form=request.form, adapters=adapters)
 
 
-@console.page("POST", "/operator/channels/new", who="operator")
+@console.page("POST", "/operator/channels/new", who="operator", form_on="new_channel", refusals=(Code.NOT_FOUND,))
 def create_channel(context: RequestContext) -> Any:
     form = request.form
-    try:
-        client = form.get("client", "").strip()
-        client_id = services().clients.find(client, context).client_id if client else None
-        codes = tuple(form.get("codes", "").split())
-        channel = services().channels.create(
-            CreateChannel(form.get("adapter", ""), client_id, form.get("name", "").strip()[:100], codes), context
-        )
-    except ServiceError as error:
-        if error.code not in (Code.INVALID_REQUEST, Code.NOT_FOUND):
-            raise
-        return Response(_channel_form(form.to_dict(), error), status=Code.INVALID_REQUEST.http_status)
+    client = form.get("client", "").strip()
+    client_id = services().clients.find(client, context).client_id if client else None
+    codes = tuple(form.get("codes", "").split())
+    channel = services().channels.create(
+        CreateChannel(form.get("adapter", ""), client_id, form.get("name", "").strip()[:100], codes), context
+    )
     return _channel_page(channel, channel.gateway_path, context)
 
 
@@ -195,14 +189,7 @@ def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
     )
 
 
-def _clients_page(page: Page[Any], error: ServiceError | None = None) -> Response:
-    table = DataTable("Clients, newest first", _CLIENTS, page, (_NAME,), empty_title="No client yet")
-    return show_table("console/system/clients.html", table, error=error, name=request.form.get("name", ""))
-
-
-def _client_page(
-    client_id: str, context: RequestContext, error: ServiceError | None, made: tuple[str, str] | None = None
-) -> str:
+def _client_page(client_id: str, context: RequestContext, made: tuple[str, str] | None = None) -> str:
     """The page of a client; `made` are the address and the password of its first owner."""
     clients = services().clients
     client = clients.find(client_id, context)
@@ -215,7 +202,6 @@ def _client_page(
         keys=DataTable("API keys, newest first", _KEYS, services().key_reader.list(for_client)),
         people=DataTable("People, newest first", _PEOPLE, services().people.list(ListPage(), for_client).items),
         reason=clients.reason_of(client, context),
-        error=error,
         made=made,
         codes=services().menus.codes(for_client),
         service_code=request.form.get("service_code", ""),
@@ -232,8 +218,3 @@ def _channel_page(channel: ChannelView, path: str | None, context: RequestContex
         empty_text="No process serves this channel: start ussd-server smpp.",
     )
     return render_template("console/system/channel.html", channel=channel, path=path, client=client, binds=binds)
-
-
-def _channel_form(form: dict[str, str], error: ServiceError | None) -> str:
-    adapters = services().channels.adapters()
-    return render_template("console/system/new_channel.html", form=form, error=error, adapters=adapters)

@@ -7,8 +7,8 @@ from typing import Any
 from flask import Response, render_template, request, session, url_for
 
 from ussd_server.api.requests import services
-from ussd_server.console.blueprint import TOO_OLD, console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done
 from ussd_server.console.links import public_address
 from ussd_server.console.tables import Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
@@ -52,16 +52,21 @@ def list_people(context: RequestContext) -> Response:
 
 @console.page("GET", "/people/invite", needs="team:write")
 def show_invitation(_: RequestContext) -> str:
-    return _form({}, None)
+    return render_template("console/people/invite.html", form=request.form, roles=ROLES)
 
 
-@console.page("POST", "/people/invite", needs="team:write", fresh_code=True)
+@console.page(
+    "POST",
+    "/people/invite",
+    needs="team:write",
+    fresh_code=True,
+    form_on="show_invitation",
+    refusals=(Code.INSUFFICIENT_SCOPE, Code.RATE_LIMIT_EXCEEDED),
+)
 def invite_person(context: RequestContext) -> Any:
     form = request.form
     wanted = InvitePerson(form.get("email", "").strip(), form.get("role", ""), shows_link=_shows_link())
-    with shown_again(lambda error: _form(form.to_dict(), error), Code.INSUFFICIENT_SCOPE, Code.RATE_LIMIT_EXCEEDED):
-        link = services().people.invite(wanted, context)
-    return _link_page(gettext("The invitation is ready"), link)
+    return _link_page(gettext("The invitation is ready"), services().people.invite(wanted, context))
 
 
 @console.page("GET", "/people/<user_id>", needs="team:read", shows="person")
@@ -114,16 +119,16 @@ def make_password_link(context: RequestContext, user_id: str) -> Any:
 
 @console.page("GET", "/welcome/<token>", who="public")
 def show_welcome(_: RequestContext, token: str) -> str:
-    return _welcome(token, None)
+    email = services().password_links.email_of(token)
+    return render_template("console/people/welcome.html", token=token, email=email)
 
 
-@console.page("POST", "/welcome/<token>", who="public", stale_form=lambda token: _welcome(token, TOO_OLD))
+@console.page("POST", "/welcome/<token>", who="public", form_on="show_welcome")
 def choose_password(context: RequestContext, token: str) -> Any:
     password = request.form.get("password", "")
-    with shown_again(lambda error: _welcome(token, error)):
-        if password != request.form.get("password_again", ""):
-            raise ServiceError(Code.INVALID_REQUEST, "The two passwords differ.")
-        services().password_links.choose_password(token, password, context)
+    if password != request.form.get("password_again", ""):
+        raise ServiceError(Code.INVALID_REQUEST, "The two passwords differ.")
+    services().password_links.choose_password(token, password, context)
     session.clear()
     return done("Your password is set. Sign in with it.", "show_sign_in")
 
@@ -135,17 +140,8 @@ def _changed(user_id: str, text: str, context: RequestContext) -> Any:
     return done(text, "show_person", user_id=user_id)
 
 
-def _form(form: dict[str, Any], error: ServiceError | None) -> str:
-    return render_template("console/people/invite.html", form=form, error=error, roles=ROLES)
-
-
 def _shows_link() -> bool:
     return request.form.get("shows_link") == "1"
-
-
-def _welcome(token: str, error: ServiceError | None) -> str:
-    email = services().password_links.email_of(token)
-    return render_template("console/people/welcome.html", token=token, email=email, error=error)
 
 
 def _link_page(title: str, link: PasswordLink) -> Any:

@@ -9,28 +9,38 @@ from flask import render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import TOO_OLD, console
-from ussd_server.console.forms import done, fault_of, shown_again
+from ussd_server.console.forms import done, fault_of
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ChangePassword
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import Code
 
 
 @console.page("GET", "/security", before_factor=True)
 def show_security(context: RequestContext) -> str:
-    return _page(context)
+    return render_template(
+        "console/security/security.html",
+        factor=services().second_factors.show(context),
+        logins=services().logins.open_of_caller(context),
+        this_login=context.caller.login_id,
+    )
 
 
-@console.page("POST", "/security/password", fresh_code=True)
+@console.page(
+    "POST",
+    "/security/password",
+    fresh_code=True,
+    form_on="show_security",
+    refusals=(Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED),
+)
 def change_own_password(context: RequestContext) -> Any:
     """Change the person's password, which ends all their other logins."""
     form = request.form
-    with shown_again(lambda error: _page(context, error), Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED):
-        if form.get("new_password", "") != form.get("new_password_again", ""):
-            raise fault_of("new_password_again", "The two passwords differ.")
-        wanted = ChangePassword(form.get("present_password", ""), form.get("new_password", ""))
-        services().logins.change_password(wanted, context)
+    if form.get("new_password", "") != form.get("new_password_again", ""):
+        raise fault_of("new_password_again", "The two passwords differ.")
+    wanted = ChangePassword(form.get("present_password", ""), form.get("new_password", ""))
+    services().logins.change_password(wanted, context)
     return done("Your password is changed. All your other logins have ended.", "show_security")
 
 
@@ -43,17 +53,19 @@ def end_own_login(context: RequestContext, login_id: str) -> Any:
 @console.page("GET", "/security/new", before_factor=True)
 def show_new_factor(context: RequestContext) -> str:
     """A secret for an authenticator, and the form for its first code."""
-    return _form(context)
+    factor = services().second_factors.prepare(context, decrypt_field(request.form.get("secret", "")))
+    qr_code = segno.make(factor.uri, micro=False).svg_data_uri(scale=4, border=4, light="white")
+    field = encrypt_field(factor.secret)
+    return render_template("console/security/new.html", factor=factor, field=field, qr_code=qr_code)
 
 
-@console.page("POST", "/security/new", fresh_code=True, before_factor=True)
+@console.page("POST", "/security/new", fresh_code=True, before_factor=True, form_on="show_new_factor")
 def add_factor(context: RequestContext) -> Any:
     """Make the shown secret the second factor, and show the recovery codes."""
     secret = decrypt_field(request.form.get("secret", ""))
-    with shown_again(lambda error: _form(context, secret, error)):
-        if not secret:
-            raise TOO_OLD
-        codes = services().second_factors.add(secret, request.form.get("code", ""), context)
+    if not secret:
+        raise TOO_OLD
+    codes = services().second_factors.add(secret, request.form.get("code", ""), context)
     return _codes_page(gettext("You have a second factor"), codes)
 
 
@@ -83,24 +95,6 @@ def require_factor(context: RequestContext, action: str) -> Any:
     return done(
         "Every person needs a second factor from now on." if action == "required" else "Each person decides.",
         "list_people",
-    )
-
-
-def _page(context: RequestContext, error: ServiceError | None = None) -> str:
-    return render_template(
-        "console/security/security.html",
-        factor=services().second_factors.show(context),
-        logins=services().logins.open_of_caller(context),
-        this_login=context.caller.login_id,
-        error=error,
-    )
-
-
-def _form(context: RequestContext, secret: str = "", error: ServiceError | None = None) -> str:
-    factor = services().second_factors.prepare(context, secret)
-    qr_code = segno.make(factor.uri, micro=False).svg_data_uri(scale=4, border=4, light="white")
-    return render_template(
-        "console/security/new.html", factor=factor, field=encrypt_field(factor.secret), qr_code=qr_code, error=error
     )
 
 

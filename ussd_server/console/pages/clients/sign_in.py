@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from flask import current_app, flash, redirect, render_template, request, session, url_for
 
 from ussd_server.api.requests import services
-from ussd_server.console.blueprint import LANGUAGE_COOKIE, NO_PAGE, TOO_OLD, console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.blueprint import LANGUAGE_COOKIE, NO_PAGE, console
+from ussd_server.console.forms import done
 from ussd_server.console.session import kept_form, remember
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.services.clients.messages import LogIn
@@ -24,16 +24,15 @@ _WRONG_LOGIN = (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED)
 
 @console.page("GET", "/sign-in", who="public")
 def show_sign_in(_: RequestContext) -> str:
-    return _form(request.args.get("next", ""))
+    return _form()
 
 
-@console.page("POST", "/sign-in", who="public", stale_form=lambda: _again(TOO_OLD))
+@console.page("POST", "/sign-in", who="public", form_on="show_sign_in", refusals=_WRONG_LOGIN)
 def sign_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the person wanted to go."""
     form = request.form
     wanted = LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
-    with shown_again(_again, *_WRONG_LOGIN):
-        login_id = services().logins.begin_for_console(wanted, context)
+    login_id = services().logins.begin_for_console(wanted, context)
     remember(login=login_id, user=services().auth.authenticate_login(login_id).caller.user_id or "")
     return _go_on("console.show_overview")
 
@@ -41,17 +40,16 @@ def sign_in(context: RequestContext) -> Any:
 @console.page("GET", "/operator/sign-in", who="public")
 def show_operator_sign_in(_: RequestContext) -> str:
     _require_operators_address()
-    return _form(request.args.get("next", ""), for_operators=True)
+    return _form(for_operators=True)
 
 
-@console.page("POST", "/operator/sign-in", who="public", stale_form=lambda: _operators_again(TOO_OLD))
+@console.page("POST", "/operator/sign-in", who="public", form_on="show_operator_sign_in", refusals=_WRONG_LOGIN)
 def sign_operator_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the operator wanted to go."""
     _require_operators_address()
     form, logins = request.form, services().operator_logins
     wanted = LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
-    with shown_again(_operators_again, *_WRONG_LOGIN):
-        login_id = logins.begin(wanted, context)
+    login_id = logins.begin(wanted, context)
     remember(operator_login=login_id, user=logins.authenticate(login_id, context).caller.user_id or "")
     return _go_on("console.show_operator_overview")
 
@@ -84,26 +82,16 @@ def _require_operators_address() -> None:
         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 
-def _form(next_path: str, *, for_operators: bool = False, **values: Any) -> str:
+def _form(*, for_operators: bool = False) -> str:
+    """The form, with what was typed but the secrets."""
     return render_template(
         "console/sign_in.html",
-        next=next_path,
+        next=request.values.get("next", ""),
+        kept=request.form.get("kept", ""),
+        email=request.form.get("email", ""),
         for_operators=for_operators,
         is_operator_admitted=services().operator_logins.is_admitted(request.remote_addr or ""),
-        **values,
     )
-
-
-def _again(error: ServiceError, *, for_operators: bool = False) -> str:
-    """The form with what was typed but the secrets."""
-    form = request.form
-    values = {"kept": form.get("kept", ""), "email": form.get("email", "")}
-    return _form(form.get("next", ""), for_operators=for_operators, error=error, **values)
-
-
-def _operators_again(error: ServiceError) -> str:
-    _require_operators_address()
-    return _again(error, for_operators=True)
 
 
 def _go_on(first_page: str) -> Any:
@@ -119,30 +107,26 @@ def _go_on(first_page: str) -> Any:
 @console.page("GET", "/forgotten-password", who="public")
 def show_forgotten_password(_: RequestContext) -> str:
     _require_mail()
-    return _link_form("", None)
+    return render_template("console/mails/forgotten_password.html", email=request.form.get("email", ""))
 
 
-@console.page("POST", "/forgotten-password", who="public", stale_form=lambda: _ask_again(TOO_OLD))
+@console.page(
+    "POST",
+    "/forgotten-password",
+    who="public",
+    form_on="show_forgotten_password",
+    refusals=(Code.RATE_LIMIT_EXCEEDED,),
+)
 def request_password_link(context: RequestContext) -> object:
     """Have a link mailed. The reply is the same for every address."""
     _require_mail()
-    with shown_again(_ask_again, Code.RATE_LIMIT_EXCEEDED):
-        services().password_links.request(request.form.get("email", "").strip(), context)
+    services().password_links.request(request.form.get("email", "").strip(), context)
     return done("If the address is known, a link is on its way. It works once, for an hour.", "show_sign_in")
 
 
 def _require_mail() -> None:
     if not services().mails.is_on:
         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
-
-
-def _link_form(email: str, error: ServiceError | None) -> str:
-    return render_template("console/mails/forgotten_password.html", email=email, error=error)
-
-
-def _ask_again(error: ServiceError) -> str:
-    _require_mail()
-    return _link_form(request.form.get("email", ""), error)
 
 
 def _page_before() -> str:

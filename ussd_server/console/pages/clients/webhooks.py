@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -49,27 +50,24 @@ def list_webhooks(context: RequestContext) -> Response:
 
 @console.page("GET", "/webhooks/new", needs="webhooks:write")
 def new_webhook(_: RequestContext) -> str:
-    return _form({}, (), None)
+    return _form()
 
 
-@console.page("POST", "/webhooks/new", needs="webhooks:write")
+@console.page("POST", "/webhooks/new", needs="webhooks:write", form_on="new_webhook")
 def create_webhook(context: RequestContext) -> Any:
-    with shown_again(_form_again):
-        created = services().webhooks.create(messages.CreateWebhook(*_typed()), context)
+    created = services().webhooks.create(messages.CreateWebhook(*_typed()), context)
     return _secret_page(gettext("The webhook is ready"), created.secret, created)
 
 
 @console.page("GET", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
 def edit_webhook(context: RequestContext, webhook_id: str) -> str:
     webhook = services().webhooks.get(webhook_id, context)
-    form = {"url": webhook.url, "which": "all" if webhook.types is None else "some"}
-    return _form(form, webhook.types or (), None, webhook_id)
+    return _form(webhook)
 
 
-@console.page("POST", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
+@console.page("POST", "/webhooks/<webhook_id>/edit", needs="webhooks:write", form_on="edit_webhook")
 def change_webhook(context: RequestContext, webhook_id: str) -> Any:
-    with shown_again(lambda error: _form_again(error, webhook_id)):
-        services().webhooks.change(messages.ChangeWebhook(webhook_id, *_typed()), context)
+    services().webhooks.change(messages.ChangeWebhook(webhook_id, *_typed()), context)
     return done(
         "The webhook is changed. What waits goes to its address from now on.", "show_webhook", webhook_id=webhook_id
     )
@@ -147,21 +145,18 @@ def _typed() -> tuple[str, tuple[str, ...] | None]:
     return request.form.get("url", "").strip(), types
 
 
-def _form_again(error: ServiceError, webhook_id: str | None = None) -> str:
-    return _form(request.form.to_dict(), tuple(request.form.getlist("types")), error, webhook_id)
-
-
-def _form(
-    form: dict[str, Any], types: tuple[str, ...], error: ServiceError | None, webhook_id: str | None = None
-) -> str:
-    choices = {name: about for name, about in messages.EVENT_TYPES.items() if name != messages.WEBHOOK_TEST}
+def _form(webhook: messages.WebhookView | None = None) -> str:
+    form: Mapping[str, str] = request.form
+    types = tuple(request.form.getlist("types"))
+    if webhook and not form:
+        form = {"url": webhook.url, "which": "all" if webhook.types is None else "some"}
+        types = webhook.types or ()
     return render_template(
         "console/webhooks/new.html",
         form=form,
         types=types,
-        choices=choices,
-        error=error,
-        webhook_id=webhook_id,
+        choices={name: about for name, about in messages.EVENT_TYPES.items() if name != messages.WEBHOOK_TEST},
+        webhook_id=webhook and webhook.id,
         is_sandbox=services().settings.is_sandbox,
     )
 

@@ -9,40 +9,18 @@ from flask import render_template, request
 from schemas.messages import UpdateClientSettingsBody
 from ussd_server.api.requests import load, services
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import UpdateClientSettings
 from ussd_server.services.payouts import messages
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import Code
+
+_FORM: Any = {"form_on": "show_approval_rules", "refusals": (Code.INSUFFICIENT_SCOPE,)}
 
 
 @console.page("GET", "/payouts/approval-rules", needs="settings:read")
 def show_approval_rules(context: RequestContext) -> str:
     """How many people approve a payout, by its sum."""
-    return _rules_page(context)
-
-
-@console.page("POST", "/payouts/approval-rules", needs="settings:write", fresh_code=True)
-def set_approval_rules(context: RequestContext) -> Any:
-    """Set the rules of the form; those that ask for less wait for another person."""
-    with shown_again(lambda error: _rules_page(context, error), Code.INSUFFICIENT_SCOPE):
-        rules = load(UpdateClientSettingsBody(), {"approval_rules": _typed_rules()})
-        settings = services().client_settings.update(UpdateClientSettings(**rules), context)
-    if settings.proposed_approval_rules is None:
-        return done("The rules hold from now on.", "show_approval_rules")
-    return done(
-        "The rules ask for less. They hold once another owner or admin has confirmed them.", "show_approval_rules"
-    )
-
-
-@console.page("POST", "/payouts/approval-rules/confirm", needs="payouts:approve", fresh_code=True)
-def confirm_approval_rules(context: RequestContext) -> Any:
-    with shown_again(lambda error: _rules_page(context, error), Code.INSUFFICIENT_SCOPE):
-        services().approval_rules.confirm(request.form.get("shown", ""), context)
-    return done("The rules hold from now on.", "show_approval_rules")
-
-
-def _rules_page(context: RequestContext, error: ServiceError | None = None) -> str:
     settings = services().client_settings.get(context)
     proposed = settings.proposed_approval_rules
     return render_template(
@@ -51,8 +29,25 @@ def _rules_page(context: RequestContext, error: ServiceError | None = None) -> s
         proposed=proposed,
         proposed_text=messages.in_words(proposed or ()),
         most=messages.MOST_RULES,
-        error=error,
     )
+
+
+@console.page("POST", "/payouts/approval-rules", needs="settings:write", fresh_code=True, **_FORM)
+def set_approval_rules(context: RequestContext) -> Any:
+    """Set the rules of the form; those that ask for less wait for another person."""
+    rules = load(UpdateClientSettingsBody(), {"approval_rules": _typed_rules()})
+    settings = services().client_settings.update(UpdateClientSettings(**rules), context)
+    if settings.proposed_approval_rules is None:
+        return done("The rules hold from now on.", "show_approval_rules")
+    return done(
+        "The rules ask for less. They hold once another owner or admin has confirmed them.", "show_approval_rules"
+    )
+
+
+@console.page("POST", "/payouts/approval-rules/confirm", needs="payouts:approve", fresh_code=True, **_FORM)
+def confirm_approval_rules(context: RequestContext) -> Any:
+    services().approval_rules.confirm(request.form.get("shown", ""), context)
+    return done("The rules hold from now on.", "show_approval_rules")
 
 
 def _typed_rules() -> list[dict[str, Any]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from flask import Response, redirect, render_template, request, url_for
+from flask import Response, g, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, fault_of, shown_again
+from ussd_server.console.forms import done, fault_of
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
@@ -43,15 +43,18 @@ _OWN_COLUMNS = tuple(each for each in _SETTLED_COLUMNS if each.where != "files" 
 
 @console.page("GET", "/bank-account", needs="statements:read")
 def show_bank_account(context: RequestContext) -> str:
-    return _account_page(context)
+    account = services().bank_accounts.show(context)
+    settled = DataTable("Settlements, newest first", _OWN_COLUMNS, services().bank_settlements.list(context))
+    return render_template(
+        "console/bank/account.html", account=account, form=forms.typed(asdict(account)), settled=settled
+    )
 
 
-@console.page("POST", "/bank-account", needs="bank_account:write", fresh_code=True)
+@console.page("POST", "/bank-account", needs="bank_account:write", fresh_code=True, form_on="show_bank_account")
 def state_bank_account(context: RequestContext) -> Any:
     """State another bank account; an operator confirms it before it is used."""
     stated = StateBankAccount(*(request.form.get(part, "") for part in ("bank", "number", "name")))
-    with shown_again(lambda error: _account_page(context, error)):
-        services().bank_accounts.state(stated, context)
+    services().bank_accounts.state(stated, context)
     return done(
         "The bank account is stated. Nothing is paid to it before the operator has confirmed it.", "show_bank_account"
     )
@@ -60,72 +63,9 @@ def state_bank_account(context: RequestContext) -> Any:
 @console.page("GET", "/operator/settlements", who="operator")
 def list_settlements(context: RequestContext) -> Response:
     """What clients are due, bank accounts that wait for a confirmation, and the newest settlements."""
-    return _settlements_page(context)
-
-
-@console.page("POST", "/operator/settlements/reserve", who="operator")
-def reserve_settlements(context: RequestContext) -> Any:
-    """Reserve what clients are due; answer with the file for the bank."""
-    day = forms.date_of(request.form.get("date", ""))
-    proposed = ProposeSettlements(context.caller.operator or "", day)
-    with shown_again(lambda error: _settlements_page(context, error)):
-        due = services().bank_settlements.propose(proposed, context)
-    if not due:
-        return done("No client is due anything.", "list_settlements", tone="warn")
-    return redirect(url_for("console.list_settlements", reserved=min(str(each.settlement_id) for each in due)), 303)
-
-
-@console.page("GET", "/operator/settlements/waiting.csv", who="operator")
-def download_waiting_settlements(context: RequestContext) -> Response:
-    """The file for the bank: what waits for it; with `reserved`, that settlement and those reserved after it."""
-    waiting = _waiting(context, request.args.get("reserved", ""))
-    return send_csv(services().bank_settlements.file(waiting), "settlements-waiting")
-
-
-@console.page("POST", "/operator/settlements/<client_id>/confirm", who="operator")
-def confirm_bank_account(context: RequestContext, client_id: str) -> Any:
-    confirmed = ConfirmBankAccount(client_id, context.caller.operator or "", request.form.get("digest", ""))
-    with shown_again(lambda error: _settlements_page(context, error)):
-        services().bank_accounts.confirm(confirmed, context)
-    return done("The bank account is confirmed.", "list_settlements")
-
-
-@console.page("POST", "/operator/settlements/file", who="operator", max_body_bytes=LARGEST_FILE_BYTES + 64 * 1024)
-def propose_settlements(context: RequestContext) -> Any:
-    """Propose to record each line of a file that has a bank reference: all of them or none."""
-    file = request.files.get("file")
-    with shown_again(lambda error: _settlements_page(context, error)):
-        if file is None or not file.filename:
-            raise fault_of("file", "Choose a file.")
-        is_paid = request.form.get("is_paid") == "yes"
-        lines = services().bank_settlements.read(file.read(), context, is_paid=is_paid)
-        services().proposals.propose_all(
-            [
-                Propose(
-                    "settlement.record", line.settlement_id, f"Paid by the bank as {line.bank_reference}", asdict(line)
-                )
-                for line in lines
-            ],
-            context,
-        )
-    return done(gettext("%(count)s proposed. Another operator confirms each.", count=len(lines)), "list_proposals")
-
-
-def _waiting(context: RequestContext, first: str) -> list[DueSettlement]:
-    waiting = services().bank_settlements.waiting(context)
-    return [each for each in waiting if str(each.settlement_id) >= first]
-
-
-def _account_page(context: RequestContext, error: ServiceError | None = None) -> str:
-    account = services().bank_accounts.show(context)
-    form = request.form if error else asdict(account)
-    settled = DataTable("Settlements, newest first", _OWN_COLUMNS, services().bank_settlements.list(context))
-    return render_template("console/bank/account.html", account=account, form=form, error=error, settled=settled)
-
-
-def _settlements_page(context: RequestContext, error: ServiceError | None = None) -> Response:
     day = forms.date_of(request.args.get("date", ""))
     due: list[DueSettlement] = []
+    error = g.get("refusal")
     try:
         due += services().bank_settlements.due(day, context)
     except ServiceError as refusal:
@@ -152,3 +92,57 @@ def _settlements_page(context: RequestContext, error: ServiceError | None = None
         error=error,
     )
     return forms.refused(page, error) if error else page
+
+
+@console.page("POST", "/operator/settlements/reserve", who="operator", form_on="list_settlements")
+def reserve_settlements(context: RequestContext) -> Any:
+    """Reserve what clients are due; answer with the file for the bank."""
+    day = forms.date_of(request.form.get("date", ""))
+    proposed = ProposeSettlements(context.caller.operator or "", day)
+    due = services().bank_settlements.propose(proposed, context)
+    if not due:
+        return done("No client is due anything.", "list_settlements", tone="warn")
+    return redirect(url_for("console.list_settlements", reserved=min(str(each.settlement_id) for each in due)), 303)
+
+
+@console.page("GET", "/operator/settlements/waiting.csv", who="operator")
+def download_waiting_settlements(context: RequestContext) -> Response:
+    """The file for the bank: what waits for it; with `reserved`, that settlement and those reserved after it."""
+    waiting = _waiting(context, request.args.get("reserved", ""))
+    return send_csv(services().bank_settlements.file(waiting), "settlements-waiting")
+
+
+@console.page("POST", "/operator/settlements/<client_id>/confirm", who="operator", form_on="list_settlements")
+def confirm_bank_account(context: RequestContext, client_id: str) -> Any:
+    confirmed = ConfirmBankAccount(client_id, context.caller.operator or "", request.form.get("digest", ""))
+    services().bank_accounts.confirm(confirmed, context)
+    return done("The bank account is confirmed.", "list_settlements")
+
+
+@console.page(
+    "POST",
+    "/operator/settlements/file",
+    who="operator",
+    form_on="list_settlements",
+    max_body_bytes=LARGEST_FILE_BYTES + 64 * 1024,
+)
+def propose_settlements(context: RequestContext) -> Any:
+    """Propose to record each line of a file that has a bank reference: all of them or none."""
+    file = request.files.get("file")
+    if file is None or not file.filename:
+        raise fault_of("file", "Choose a file.")
+    is_paid = request.form.get("is_paid") == "yes"
+    lines = services().bank_settlements.read(file.read(), context, is_paid=is_paid)
+    services().proposals.propose_all(
+        [
+            Propose("settlement.record", line.settlement_id, f"Paid by the bank as {line.bank_reference}", asdict(line))
+            for line in lines
+        ],
+        context,
+    )
+    return done(gettext("%(count)s proposed. Another operator confirms each.", count=len(lines)), "list_proposals")
+
+
+def _waiting(context: RequestContext, first: str) -> list[DueSettlement]:
+    waiting = services().bank_settlements.waiting(context)
+    return [each for each in waiting if str(each.settlement_id) >= first]

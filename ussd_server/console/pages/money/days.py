@@ -10,7 +10,7 @@ from flask import Response, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import NO_PAGE, console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done
 from ussd_server.console.links import who
 from ussd_server.console.pages.money.reconciliation import VERDICTS
 from ussd_server.console.pages.service.proposals import proposal_about, propose
@@ -63,39 +63,7 @@ def list_days(context: RequestContext) -> Response:
 @console.page("GET", "/operator/days/<account>/<date>", who="operator")
 def show_day(context: RequestContext, account: str, date: str) -> str:
     """A day: both sums, the bridge between them, what is open, and the button that closes it."""
-    return _day_page(_wanted(account, date, context), context)
-
-
-@console.page("POST", "/operator/days/<account>/<date>/close", who="operator")
-def close_day(context: RequestContext, account: str, date: str) -> Any:
-    """Close a day, if its sums are still those that were shown."""
     closing = _wanted(account, date, context)
-    with shown_again(lambda error: _day_page(closing, context, error)):
-        shown, bridge = request.form.get("shown"), services().days.bridge(closing, context)
-        if not bridge.missing and shown != _sums(bridge):
-            raise ServiceError(Code.INVALID_REQUEST, "The sums of the day have changed. Look at them again.")
-        services().days.close(closing, context)
-    return done(gettext("%(day)s is closed.", day=closing.date), "list_days")
-
-
-@console.page("POST", "/operator/days/<account>/<date>/propose", who="operator")
-def propose_closing(context: RequestContext, account: str, date: str) -> Any:
-    closing = _wanted(account, date, context)
-    with shown_again(lambda error: _day_page(closing, context, error)):
-        return propose("day.close", f"{account} {closing.date}", context)
-
-
-def _wanted(account: str, date: str, context: RequestContext) -> CloseDay:
-    """The closing that a page is about. NOT_FOUND for what is no day."""
-    try:
-        day = forms.date_of(date)
-    except ServiceError:
-        raise ServiceError(Code.NOT_FOUND, NO_PAGE) from None
-    assert day is not None
-    return CloseDay(day, account, context.caller.operator or "", request.form.get("is_empty") == "yes")
-
-
-def _day_page(closing: CloseDay, context: RequestContext, error: ServiceError | None = None) -> str:
     closed, bridge, refusal = services().days.show(closing, context), None, None
     uncovered = None if closed else services().days.uncovered_statement(closing, context)
     if closed is None:
@@ -115,9 +83,34 @@ def _day_page(closing: CloseDay, context: RequestContext, error: ServiceError | 
         is_proposed=uncovered and proposal_about(uncovered, context),
         may_be_empty=bridge is None and closed is None and services().days.may_be_empty(closing, context),
         refusal=refusal,
-        error=error,
         steps=_STEPS,
     )
+
+
+@console.page("POST", "/operator/days/<account>/<date>/close", who="operator", form_on="show_day")
+def close_day(context: RequestContext, account: str, date: str) -> Any:
+    """Close a day, if its sums are still those that were shown."""
+    closing = _wanted(account, date, context)
+    shown, bridge = request.form.get("shown"), services().days.bridge(closing, context)
+    if not bridge.missing and shown != _sums(bridge):
+        raise ServiceError(Code.INVALID_REQUEST, "The sums of the day have changed. Look at them again.")
+    services().days.close(closing, context)
+    return done(gettext("%(day)s is closed.", day=closing.date), "list_days")
+
+
+@console.page("POST", "/operator/days/<account>/<date>/propose", who="operator", form_on="show_day")
+def propose_closing(context: RequestContext, account: str, date: str) -> Any:
+    return propose("day.close", f"{account} {_wanted(account, date, context).date}", context)
+
+
+def _wanted(account: str, date: str, context: RequestContext) -> CloseDay:
+    """The closing that a page is about. NOT_FOUND for what is no day."""
+    try:
+        day = forms.date_of(date)
+    except ServiceError:
+        raise ServiceError(Code.NOT_FOUND, NO_PAGE) from None
+    assert day is not None
+    return CloseDay(day, account, context.caller.operator or "", request.form.get("is_empty") == "yes")
 
 
 def _sums(bridge: Any) -> str:

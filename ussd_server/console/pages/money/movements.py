@@ -9,14 +9,13 @@ from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.pages.service.proposals import proposal_about, propose, proposers
 from ussd_server.console.tables import ACCOUNT, Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.movements.messages import ListMovements, MovementView
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import Code
 
 _COLUMNS = (
     Column("created_at", "Told", "moment", link=lambda each: link_to("movement", each.movement_id)),
@@ -53,23 +52,36 @@ def list_movements(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/movements/<movement_id>", who="operator", shows="movement")
 def show_movement(context: RequestContext, movement_id: str) -> str:
-    return _page(movement_id, context)
+    told = services().movements.show(movement_id, context)
+    is_proposed = proposal_about(movement_id, context) is not None
+    return render_template(
+        "console/movements/movement.html",
+        movement=told,
+        history=told.history,
+        may_give_back=told.may_give_back,
+        is_proposed=is_proposed,
+    )
 
 
-@console.page("POST", "/operator/movements/<movement_id>/<any(assign,correct,own,release,return):end>", who="operator")
+@console.page(
+    "POST",
+    "/operator/movements/<movement_id>/<any(assign,correct,own,release,return):end>",
+    who="operator",
+    form_on="show_movement",
+    refusals=(Code.NOT_FOUND,),
+)
 def propose_end_of_movement(context: RequestContext, movement_id: str, end: str) -> Any:
     """Propose what becomes of a movement."""
     typed = {name: request.form.get(name, "").strip() for name in ("account", "client", "code", "other", "payment")}
     reason, parameters = None, dict[str, Any]()
-    with shown_again(lambda error: _page(movement_id, context, error), Code.NOT_FOUND):
-        if end == "assign":
-            reason, parameters = f"The payer meant {typed['code']}"[:200], {"code": typed["code"]}
-        elif end == "correct":
-            client_id = services().clients.find(typed["client"], context).client_id
-            parameters = {"client_id": client_id} | {name: typed[name] or None for name in ("payment", "account")}
-        elif end == "return":
-            parameters = {"other_id": typed["other"] or None}
-        return propose(f"movement.{end}", movement_id, context, reason, **parameters)
+    if end == "assign":
+        reason, parameters = f"The payer meant {typed['code']}"[:200], {"code": typed["code"]}
+    elif end == "correct":
+        client_id = services().clients.find(typed["client"], context).client_id
+        parameters = {"client_id": client_id} | {name: typed[name] or None for name in ("payment", "account")}
+    elif end == "return":
+        parameters = {"other_id": typed["other"] or None}
+    return propose(f"movement.{end}", movement_id, context, reason, **parameters)
 
 
 def _typed(each: MovementView) -> str | None:
@@ -81,16 +93,3 @@ def _typed(each: MovementView) -> str | None:
 def _why(each: MovementView) -> str | None:
     """Why a movement is listed: no use, or one that waits for what gives it back."""
     return each.held_because if each.use is None else f"{gettext('to be given back')}: {each.use.reason}"
-
-
-def _page(movement_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
-    told = services().movements.show(movement_id, context)
-    is_proposed = proposal_about(movement_id, context) is not None
-    return render_template(
-        "console/movements/movement.html",
-        movement=told,
-        history=told.history,
-        may_give_back=told.may_give_back,
-        error=error,
-        is_proposed=is_proposed,
-    )

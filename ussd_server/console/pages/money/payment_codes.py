@@ -10,12 +10,11 @@ from flask import Response, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, fault_of, shown_again
+from ussd_server.console.forms import done, fault_of
 from ussd_server.console.tables import Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.incoming.messages import CODE_DESCRIPTION, PaymentCodeView, PutPaymentCode
-from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA, ungrouped, written_amount
 from ussd_server.wire import ListPage
 
@@ -72,12 +71,13 @@ def list_payment_codes(context: RequestContext) -> Response:
 
 @console.page("GET", "/payment-codes/new", needs="collection:write")
 def new_payment_code(context: RequestContext) -> str:
-    return _form({"code": services().payment_codes.prefix(context) or ""})
+    form = forms.typed({"code": services().payment_codes.prefix(context) or ""})
+    return render_template("console/payment_codes/edit.html", form=form, code=None)
 
 
-@console.page("POST", "/payment-codes/new", needs="collection:write")
+@console.page("POST", "/payment-codes/new", needs="collection:write", form_on="new_payment_code")
 def create_payment_code(context: RequestContext) -> Any:
-    return _save(request.form.get("code", ""), context, is_new=True)
+    return _save(request.form.get("code", ""), context)
 
 
 @console.page("GET", "/payment-codes/<code>", needs="collection:read", shows="payment_code")
@@ -100,10 +100,11 @@ def edit_payment_code(context: RequestContext, code: str) -> str:
     }
     expires_at = f"{view.expires_at.astimezone(KAMPALA):%Y-%m-%dT%H:%M}" if view.expires_at else ""
     form = {"description": view.description, "account": view.account, "expires_at": expires_at, **amounts}
-    return _form(form | {"single_use": "yes" if view.single_use else ""}, view.code)
+    form["single_use"] = "yes" if view.single_use else ""
+    return render_template("console/payment_codes/edit.html", form=forms.typed(form), code=view.code)
 
 
-@console.page("POST", "/payment-codes/<code>/edit", needs="collection:write")
+@console.page("POST", "/payment-codes/<code>/edit", needs="collection:write", form_on="edit_payment_code")
 def change_payment_code(context: RequestContext, code: str) -> Any:
     services().payment_codes.get(code, context)
     return _save(code, context)
@@ -115,9 +116,8 @@ def delete_payment_code(context: RequestContext, code: str) -> Any:
     return done("The code is deleted. What comes with it from now on is held for the operator.", "list_payment_codes")
 
 
-def _save(code: str, context: RequestContext, *, is_new: bool = False) -> Any:
-    with shown_again(lambda error: _form(request.form.to_dict(), None if is_new else code, error), *forms.FAULTS):
-        saved = services().payment_codes.put(_typed(code), context)
+def _save(code: str, context: RequestContext) -> Any:
+    saved = services().payment_codes.put(_typed(code), context)
     return done("The code is saved. Print its sheet, or tell payers to type it.", "show_payment_code", code=saved.code)
 
 
@@ -140,7 +140,3 @@ def _typed(code: str) -> PutPaymentCode:
         forms.local_moment(form.get("expires_at", "")),
         single_use=form.get("single_use") == "yes",
     )
-
-
-def _form(form: dict[str, str], code: str | None = None, error: ServiceError | None = None) -> str:
-    return render_template("console/payment_codes/edit.html", form=form, code=code, error=error)

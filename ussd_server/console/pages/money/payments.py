@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from secrets import token_hex
 from typing import Any
 
@@ -14,7 +13,7 @@ from ussd_server import values
 from ussd_server.api.requests import load, services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done
 from ussd_server.context import RequestContext
 from ussd_server.services.payouts.messages import CreatePayout
 from ussd_server.services.transactions.messages import (
@@ -22,11 +21,10 @@ from ussd_server.services.transactions.messages import (
     EqualPayment,
     GetTransaction,
     TransactionType,
-    TransactionView,
 )
 from ussd_server.status import Code, ServiceError
 
-_FAULTS = (*forms.FAULTS, Code.IDEMPOTENCY_KEY_REUSED, Code.TRANSACTION_FAILED)
+_REFUSALS = (Code.IDEMPOTENCY_KEY_REUSED, Code.TRANSACTION_FAILED)
 _LONGEST_NAME = 100
 _ROW = "1"
 """The reference of the only row of a payout to one person."""
@@ -35,21 +33,20 @@ _ROW = "1"
 @console.page("GET", "/collect", needs="transactions:write")
 def new_collection(context: RequestContext) -> str:
     """The form that asks a payer for a payment, with `?like=` filled in as that payment was."""
-    return _collect_form({"reference": _suggested("collect")} | _like(context))
+    return render_template("console/transactions/collect.html", **_form("collect", context))
 
 
-@console.page("POST", "/collect", needs="transactions:write")
+@console.page("POST", "/collect", needs="transactions:write", form_on="new_collection", refusals=_REFUSALS)
 def create_collection(context: RequestContext) -> Any:
     """Ask a payer for a payment. The same form sent twice asks once."""
-    with shown_again(lambda error: _collect_form(_typed(), error), *_FAULTS):
-        form = _typed()
-        _ask_again(TransactionType.COLLECTION, form, context, _collect_form)
-        fields = {"phone_number": _phone_number(form), "amount": values.ungrouped(_cents(form))}
-        named: dict[str, Any] = {name: form[name] for name in ("reference", "description") if form[name]}
-        if name := _name(form):
-            named["metadata"] = {"name": name}
-        body = load(CreateTransactionBody(), {"type": TransactionType.COLLECTION.value, **fields, **named})
-        created = services().transactions.create(CreateTransaction(**body), context)
+    form = _typed()
+    _ask_again(TransactionType.COLLECTION, form, context, "console/transactions/collect.html")
+    fields = {"phone_number": _phone_number(form), "amount": values.ungrouped(_cents(form))}
+    named: dict[str, Any] = {name: form[name] for name in ("reference", "description") if form[name]}
+    if name := _name(form):
+        named["metadata"] = {"name": name}
+    body = load(CreateTransactionBody(), {"type": TransactionType.COLLECTION.value, **fields, **named})
+    created = services().transactions.create(CreateTransaction(**body), context)
     transaction_id = created.transaction.transaction_id
     if created.replayed:
         return done(
@@ -61,30 +58,33 @@ def create_collection(context: RequestContext) -> Any:
 @console.page("GET", "/pay", needs="payouts:write")
 def new_payment(context: RequestContext) -> str:
     """The form that pays one person, with `?like=` filled in as that payment was."""
-    return _pay_form({"reference": _suggested("pay")} | _like(context))
+    return render_template("console/payouts/pay.html", **_form("pay", context))
 
 
-@console.page("POST", "/pay", needs="payouts:write")
+@console.page("POST", "/pay", needs="payouts:write", form_on="new_payment", refusals=_REFUSALS)
 def create_payment(context: RequestContext) -> Any:
     """Make a payout of one row, which another person approves. The same form sent twice makes one payout."""
-    with shown_again(lambda error: _pay_form(_typed(), error), *_FAULTS):
-        form = _typed()
-        _ask_again(TransactionType.DISBURSEMENT, form, context, _pay_form)
-        row = {"phone_number": _phone_number(form), "amount": values.ungrouped(_cents(form)), "reference": _ROW}
-        description = {"description": form["description"]} if form["description"] else {}
-        if name := _name(form):
-            row["name"] = name
-        about = load(CreatePayoutQuery(), {"reference": form["reference"], **description})
-        created = services().payouts.create(CreatePayout(**about, items=(row | description,)), context)
+    form = _typed()
+    _ask_again(TransactionType.DISBURSEMENT, form, context, "console/payouts/pay.html")
+    row = {"phone_number": _phone_number(form), "amount": values.ungrouped(_cents(form)), "reference": _ROW}
+    description = {"description": form["description"]} if form["description"] else {}
+    if name := _name(form):
+        row["name"] = name
+    about = load(CreatePayoutQuery(), {"reference": form["reference"], **description})
+    created = services().payouts.create(CreatePayout(**about, items=(row | description,)), context)
     payout_id = created.payout.payout_id
     if created.replayed:
         return done("This payment was made before. Here it is.", "show_payout", tone="warn", payout_id=payout_id)
     return done("Nothing is sent before another person approves it.", "show_payout", payout_id=payout_id)
 
 
-def _suggested(kind: str) -> str:
-    """A reference that no other form gets; it makes a form that is sent twice one payment."""
-    return f"{kind}-{forms.today():%Y%m%d}-{token_hex(4)}"
+def _form(kind: str, context: RequestContext) -> dict[str, Any]:
+    """What was typed, else the payment that `?like=` names, with a reference that no other form gets.
+
+    The reference makes a form that is sent twice one payment.
+    """
+    reference = f"{kind}-{forms.today():%Y%m%d}-{token_hex(4)}"
+    return {"form": forms.typed({"reference": reference} | _like(context))}
 
 
 def _like(context: RequestContext) -> dict[str, str]:
@@ -105,9 +105,7 @@ def _typed() -> dict[str, str]:
     return {name: " ".join(request.form.get(name, "").split()) for name in names}
 
 
-def _ask_again(
-    payment_type: TransactionType, form: dict[str, str], context: RequestContext, show: Callable[..., str]
-) -> None:
+def _ask_again(payment_type: TransactionType, form: dict[str, str], context: RequestContext, template: str) -> None:
     """Answer with the form and a warning where an equal payment is minutes old, unless the form says that it is meant.
 
     The same form sent twice has the same reference, and is one payment.
@@ -116,7 +114,7 @@ def _ask_again(
     equal = services().transactions.equal_to(wanted, context)
     is_same_form = equal is not None and form["reference"] in (equal.reference, equal.reference.rpartition("/")[0])
     if equal and not is_same_form and request.form.get("is_meant") != "yes":
-        abort(Response(show(form, equal=equal)))
+        abort(Response(render_template(template, form=form, equal=equal)))
 
 
 def _phone_number(form: dict[str, str]) -> str:
@@ -140,11 +138,3 @@ def _name(form: dict[str, str]) -> str:
     if len(form["name"]) > _LONGEST_NAME or not form["name"].isprintable():
         raise ServiceError(Code.INVALID_REQUEST, "A name has at most 100 characters that can be printed.")
     return form["name"]
-
-
-def _collect_form(form: dict[str, str], error: ServiceError | None = None, equal: TransactionView | None = None) -> str:
-    return render_template("console/transactions/collect.html", form=form, error=error, equal=equal)
-
-
-def _pay_form(form: dict[str, str], error: ServiceError | None = None, equal: TransactionView | None = None) -> str:
-    return render_template("console/payouts/pay.html", form=form, error=error, equal=equal)

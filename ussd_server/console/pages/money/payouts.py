@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from schemas.payouts import ApprovePayoutBody, CreatePayoutQuery
 from ussd_server.api.requests import load, services
 from ussd_server.console import formats, forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, fault_of, shown_again
+from ussd_server.console.forms import done, fault_of
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import (
     PERIOD,
@@ -29,10 +28,13 @@ from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.payouts import messages
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import Code
 
-_REFUSALS = (Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE, Code.IDEMPOTENCY_KEY_REUSED)
-"""Why an approval, a cancellation or a retry is refused, beside what the form says."""
+_FORM: Any = {
+    "form_on": "show_payout",
+    "refusals": (Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE, Code.IDEMPOTENCY_KEY_REUSED),
+}
+"""An approval, a cancellation and a retry are refused on the page of the payout."""
 _FORM_BYTES = 64 * 1024
 """Bytes that a browser sends around a file."""
 
@@ -101,22 +103,26 @@ def list_payouts(context: RequestContext, client: ClientView | None = None) -> R
 
 @console.page("GET", "/payouts/new", needs="payouts:write")
 def new_payout(_: RequestContext) -> str:
-    return render_template("console/payouts/new.html", form={}, error=None)
+    return render_template("console/payouts/new.html", form=request.form)
 
 
-@console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=messages.LARGEST_FILE_BYTES + _FORM_BYTES)
+@console.page(
+    "POST",
+    "/payouts/new",
+    needs="payouts:write",
+    form_on="new_payout",
+    refusals=(Code.IDEMPOTENCY_KEY_REUSED,),
+    max_body_bytes=messages.LARGEST_FILE_BYTES + _FORM_BYTES,
+)
 def create_payout(context: RequestContext) -> Any:
     """Judge every row of a file and show them; nothing is sent."""
     form = {name: request.form.get(name, "").strip() for name in ("reference", "description", "send_at")}
     file = request.files.get("file")
-    with shown_again(
-        lambda error: render_template("console/payouts/new.html", form=form, error=error), Code.IDEMPOTENCY_KEY_REUSED
-    ):
-        if file is None or not file.filename:
-            raise fault_of("file", "Choose a file.")
-        named = {name: form[name] for name in ("reference", "description") if form[name]}
-        values = load(CreatePayoutQuery(), named) | {"send_at": forms.local_moment(form["send_at"])}
-        created = services().payouts.create(messages.CreatePayout(**values, file=file.read()), context)
+    if file is None or not file.filename:
+        raise fault_of("file", "Choose a file.")
+    named = {name: form[name] for name in ("reference", "description") if form[name]}
+    values = load(CreatePayoutQuery(), named) | {"send_at": forms.local_moment(form["send_at"])}
+    created = services().payouts.create(messages.CreatePayout(**values, file=file.read()), context)
     payout_id = created.payout.payout_id
     if created.replayed:
         return done(
@@ -133,7 +139,31 @@ def create_payout(context: RequestContext) -> Any:
 @console.page("GET", "/payouts/<payout_id>", needs="payouts:read", shows="payout")
 @console.operators_page("GET", "/operator/payouts/<payout_id>", shows="payout")
 def show_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
-    return _page(payout_id, context, client)
+    reader = services().payouts
+    payout = reader.get(payout_id, context)
+    cursor = request.args.get("cursor")
+    wanted = messages.ListPayoutItems(
+        payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value, unpaid_first=True
+    )
+    table = DataTable(
+        gettext("Rows of %(reference)s", reference=payout.reference),
+        _ITEM_COLUMNS,
+        pages(reader.items, wanted, context),
+        (_STATE, _NAMES),
+        select_name="rows" if client is None and context.may("payouts:write") and _has_unpaid(payout) else None,
+        select_value=lambda item: item.reference if item.state in _UNPAID else None,
+        has_filter_form=False,
+    )
+    main = services().balances.get(None, context)
+    return show_table(
+        "console/payouts/payout.html",
+        table,
+        **_live_parts(payout, context, client),
+        shortfalls=reader.shortfalls(payout_id, context),
+        unpaid_cents=reader.unpaid_cents(payout_id, context),
+        equal_payments=reader.equal_payment_count(payout_id, context),
+        available_cents=main.available_cents,
+    )
 
 
 @console.page("GET", "/payouts/<payout_id>/live", needs="payouts:read")
@@ -159,25 +189,30 @@ def download_payout(context: RequestContext, payout_id: str, client: ClientView 
 
 @console.page("GET", "/payouts/<payout_id>/correct", needs="payouts:write")
 def show_payout_corrections(context: RequestContext, payout_id: str) -> str:
-    """The form with the invalid rows of a draft, and that of a corrected file."""
-    return _corrections_page(payout_id, context)
+    """The form with the invalid rows of a draft as they are or were typed, and that of a corrected file."""
+    payout = services().payouts.get(payout_id, context)
+    typed = _corrections()
+    rows = [
+        replace(row, fields=typed.get(row.line, row.fields))
+        for row in services().payouts.invalid_rows(payout_id, context)
+    ]
+    return render_template("console/payouts/correct.html", payout=payout, rows=rows, titles=_FIELD_TITLES)
 
 
 @console.page(
     "POST",
     "/payouts/<payout_id>/correct",
     needs="payouts:write",
+    form_on="show_payout_corrections",
+    refusals=(Code.INSUFFICIENT_SCOPE,),
     max_body_bytes=messages.LARGEST_FILE_BYTES + _FORM_BYTES,
 )
 def correct_payout(context: RequestContext, payout_id: str) -> Any:
     file = request.files.get("file")
-    with shown_again(lambda error: _corrections_page(payout_id, context, error), Code.INSUFFICIENT_SCOPE):
-        if file is not None and not file.filename:
-            raise fault_of("file", "Choose a file.")
-        content = None if file is None else file.read()
-        replaced = (
-            services().payouts.replace(messages.ReplacePayout(payout_id, content, _corrections()), context).payout
-        )
+    if file is not None and not file.filename:
+        raise fault_of("file", "Choose a file.")
+    content = None if file is None else file.read()
+    replaced = services().payouts.replace(messages.ReplacePayout(payout_id, content, _corrections()), context).payout
     if replaced.payout_id == payout_id:
         return done("Nothing was changed.", "show_payout", tone="warn", payout_id=payout_id)
     return done(
@@ -187,17 +222,15 @@ def correct_payout(context: RequestContext, payout_id: str) -> Any:
     )
 
 
-@console.page("POST", "/payouts/<payout_id>/approve", needs="payouts:approve", fresh_code=True)
+@console.page("POST", "/payouts/<payout_id>/approve", needs="payouts:approve", fresh_code=True, **_FORM)
 def approve_payout(context: RequestContext, payout_id: str) -> Any:
     """Reserve the sum and the fees of all ready rows, and send them."""
-    with _shown_again(payout_id, context):
-        fields: dict[str, Any] = {name: value for name in ("total_fee", "note") if (value := request.form.get(name))}
-        named = request.form.get("round", "")
-        if named.isascii() and named.isdigit():
-            fields["round"] = int(named)
-        approved = services().payouts.approve(
-            messages.ApprovePayout(payout_id, **load(ApprovePayoutBody(), fields)), context
-        )
+    fields: dict[str, Any] = {name: value for name in ("total_fee", "note") if (value := request.form.get(name))}
+    named = request.form.get("round", "")
+    if named.isascii() and named.isdigit():
+        fields["round"] = int(named)
+    wanted = messages.ApprovePayout(payout_id, **load(ApprovePayoutBody(), fields))
+    approved = services().payouts.approve(wanted, context)
     if approved.status is messages.PayoutStatus.DRAFT:
         return done("Your approval is kept. The payout needs another one.", "show_payout", payout_id=payout_id)
     if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
@@ -209,62 +242,22 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
     return done("The payout is approved. Its rows are being sent.", "show_payout", payout_id=payout_id)
 
 
-@console.page("POST", "/payouts/<payout_id>/retry", needs="payouts:write")
+@console.page("POST", "/payouts/<payout_id>/retry", needs="payouts:write", **_FORM)
 def retry_payout(context: RequestContext, payout_id: str) -> Any:
     """Open the next round with the chosen rows, or every row that may be paid again."""
-    with _shown_again(payout_id, context):
-        send_at = forms.local_moment(request.form.get("send_at", ""))
-        rows = tuple(request.form.getlist("rows")[: messages.MOST_ITEMS]) or None
-        services().payouts.retry(messages.RetryPayout(payout_id, rows, send_at), context)
+    send_at = forms.local_moment(request.form.get("send_at", ""))
+    rows = tuple(request.form.getlist("rows")[: messages.MOST_ITEMS]) or None
+    services().payouts.retry(messages.RetryPayout(payout_id, rows, send_at), context)
     return done("The rows are a draft again. Another person approves it.", "show_payout", payout_id=payout_id)
 
 
-@console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
-@console.operators_page("POST", "/operator/payouts/<payout_id>/cancel")
+@console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write", **_FORM)
+@console.operators_page("POST", "/operator/payouts/<payout_id>/cancel", **_FORM)
 def cancel_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Any:
     """Cancel what was not sent. The client reads in its audit trail that an operator did it."""
-    with _shown_again(payout_id, context, client):
-        services().payouts.cancel(messages.CancelPayout(payout_id, request.form.get("note")), context)
+    services().payouts.cancel(messages.CancelPayout(payout_id, request.form.get("note")), context)
     view = "show_payout_for_operators" if client else "show_payout"
     return done("What was not sent is cancelled, and its money is free again.", view, payout_id=payout_id)
-
-
-def _shown_again(
-    payout_id: str, context: RequestContext, client: ClientView | None = None
-) -> AbstractContextManager[None]:
-    """Show the page of the payout with the reason why it stays as it is."""
-    return shown_again(lambda error: _page(payout_id, context, client, error), *_REFUSALS)
-
-
-def _page(
-    payout_id: str, context: RequestContext, client: ClientView | None, error: ServiceError | None = None
-) -> Response:
-    reader = services().payouts
-    payout = reader.get(payout_id, context)
-    cursor = request.args.get("cursor")
-    wanted = messages.ListPayoutItems(
-        payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value, unpaid_first=True
-    )
-    table = DataTable(
-        gettext("Rows of %(reference)s", reference=payout.reference),
-        _ITEM_COLUMNS,
-        pages(reader.items, wanted, context),
-        (_STATE, _NAMES),
-        select_name="rows" if client is None and context.may("payouts:write") and _has_unpaid(payout) else None,
-        select_value=lambda item: item.reference if item.state in _UNPAID else None,
-        has_filter_form=False,
-    )
-    main = services().balances.get(None, context)
-    return show_table(
-        "console/payouts/payout.html",
-        table,
-        error=error,
-        **_live_parts(payout, context, client),
-        shortfalls=reader.shortfalls(payout_id, context),
-        unpaid_cents=reader.unpaid_cents(payout_id, context),
-        equal_payments=reader.equal_payment_count(payout_id, context),
-        available_cents=main.available_cents,
-    )
 
 
 def _has_unpaid(payout: messages.PayoutStates) -> bool:
@@ -344,17 +337,6 @@ def _result(item: messages.PayoutItemView) -> str | None:
         at = formats.local_time(item.retry_at)
         return gettext("%(message)s. Its provider may still report it as paid until %(at)s.", message=message, at=at)
     return " ".join(map(formats.problem, item.problems)) or (item.warning and formats.translated(item.warning)) or None
-
-
-def _corrections_page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
-    """The page with what was typed, else with what the rows hold."""
-    payout = services().payouts.get(payout_id, context)
-    typed = _corrections()
-    rows = [
-        replace(row, fields=typed.get(row.line, row.fields))
-        for row in services().payouts.invalid_rows(payout_id, context)
-    ]
-    return render_template("console/payouts/correct.html", payout=payout, rows=rows, titles=_FIELD_TITLES, error=error)
 
 
 def _corrections() -> dict[int, dict[str, str]]:

@@ -10,12 +10,12 @@ from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from flask import Response, abort, flash, redirect, render_template, request, url_for
+from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console import formats, forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, fault_of, shown_again
+from ussd_server.console.forms import done, fault_of
 from ussd_server.console.links import link_to
 from ussd_server.console.pages.money.statement_reading import (
     FIELDS,
@@ -119,10 +119,22 @@ def list_reconciliations(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/reconciliation/new", who="operator")
 def new_reconciliation(context: RequestContext) -> str:
-    return _form(context)
+    """The form; where a file was refused, also how its columns are read, so that they can be corrected."""
+    file, preview = request.files.get("file"), None
+    if file is not None and file.filename:
+        with suppress(ServiceError):
+            preview = preview_of(file.stream, request.form.get("account", ""), reading_in_form(), context)
+    return _form(context, preview=preview)
 
 
-@console.page("POST", "/operator/reconciliation/new", who="operator", max_body_bytes=_LARGEST_BYTES, streams_body=True)
+@console.page(
+    "POST",
+    "/operator/reconciliation/new",
+    who="operator",
+    form_on="new_reconciliation",
+    max_body_bytes=_LARGEST_BYTES,
+    streams_body=True,
+)
 def create_reconciliation(context: RequestContext) -> Any:
     """Show how a statement is read and compared, or import it; then show its result, or send every line as a file.
 
@@ -133,33 +145,33 @@ def create_reconciliation(context: RequestContext) -> Any:
         result_file = open_files.enter_context(TemporaryFile())
         text = TextIOWrapper(result_file, encoding="utf-8", newline="")
         try:
-            with shown_again(lambda error: _refused_form(context, error)):
-                if file is None or not file.filename:
-                    raise fault_of("file", "Choose a file.")
-                covers = _days_of_form()
-                comparison = ReconcileStatement(
-                    account,
-                    file.filename,
-                    file.stream,  # type: ignore[arg-type]
-                    line_writer(text, ComparedLine),
-                    is_dry_run=request.form.get("result") == "try",
-                    is_confirmed=request.form.get("is_confirmed") == "yes",
-                    reading=reading_in_form(),
-                )
-                result = services().provider_statements.reconcile(comparison, context)
-                if result.is_stored and not comparison.is_dry_run:
-                    keep_corrections(file.stream, account, comparison.reading, context)
+            if file is None or not file.filename:
+                raise fault_of("file", "Choose a file.")
+            covers = _days_of_form()
+            comparison = ReconcileStatement(
+                account,
+                file.filename,
+                file.stream,  # type: ignore[arg-type]
+                line_writer(text, ComparedLine),
+                is_dry_run=request.form.get("result") == "try",
+                is_confirmed=request.form.get("is_confirmed") == "yes",
+                reading=reading_in_form(),
+            )
+            result = services().provider_statements.reconcile(comparison, context)
+            if result.is_stored and not comparison.is_dry_run:
+                keep_corrections(file.stream, account, comparison.reading, context)
         finally:
             text.detach()
         if comparison.is_dry_run or not result.is_stored:
-            status = 200 if comparison.is_dry_run or _keeps_file() else Code.INVALID_REQUEST.http_status
+            status = (
+                200 if comparison.is_dry_run or "HX-Request" in request.headers else Code.INVALID_REQUEST.http_status
+            )
             preview = preview_of(file.stream, account, comparison.reading, context)
             return Response(_form(context, tried=result, preview=preview), status=status)
         statement_id, answer = result.statement.statement_id, None
         if covers is not None:
             # Two operators state what a file covers; this one proposes it.
-            with shown_again(lambda error: _form(context, error)):
-                answer = _propose_cover(statement_id, covers, context)
+            answer = _propose_cover(statement_id, covers, context)
         if request.form.get("result") == "csv":
             # The file is sent after the view has returned.
             return send_csv(_parts(result_file, open_files.pop_all()), "reconciliation", account, comparison.file_name)
@@ -224,25 +236,34 @@ def list_differences(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/differences/<difference_id>", who="operator", shows="difference")
 def show_difference(context: RequestContext, difference_id: str) -> str:
-    return _difference_page(difference_id, context)
+    each = services().differences.show(difference_id, context)
+    return render_template(
+        "console/reconciliation/difference.html",
+        each=each,
+        verdicts=VERDICTS,
+        review=review_of(each),
+        what_to_do=_WHAT_TO_DO[each.verdict] if review_of(each) == "open" else None,
+        side=side,
+        is_proposed=any(proposal_about(name, context) for name in (difference_id, each.transaction_id) if name),
+        may_be_unmoved=each.transaction_id and services().releases.may_be_unmoved(each.transaction_id, context),
+        may_conclude=_may_conclude(each),
+    )
 
 
-@console.page("POST", "/operator/differences/<difference_id>/end", who="operator")
+@console.page("POST", "/operator/differences/<difference_id>/end", who="operator", form_on="show_difference")
 def end_difference(context: RequestContext, difference_id: str) -> Any:
     """End the review of a difference that is explained. No money moves."""
     wanted = EndDifference(difference_id, request.form.get("reason", ""), context.caller.operator or "")
-    with shown_again(lambda error: _difference_page(difference_id, context, error)):
-        services().differences.end(wanted, context)
+    services().differences.end(wanted, context)
     return done("The review of the difference has ended.", "show_difference", difference_id=difference_id)
 
 
-@console.page("POST", "/operator/differences/<difference_id>/conclude", who="operator")
+@console.page("POST", "/operator/differences/<difference_id>/conclude", who="operator", form_on="show_difference")
 def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
     """Propose to set the payment to succeeded, as the provider's statement says."""
     if not _may_conclude(services().differences.show(difference_id, context)):
         raise ServiceError(Code.INVALID_REQUEST, "Only an open difference with a success of the provider is concluded.")
-    with shown_again(lambda error: _difference_page(difference_id, context, error)):
-        return propose("difference.conclude", difference_id, context)
+    return propose("difference.conclude", difference_id, context)
 
 
 def side(value: int | str | None) -> str | None:
@@ -255,22 +276,6 @@ def review_of(each: DifferenceView) -> str:
     if each.movement_id is not None:
         return "moved"
     return "ended" if each.ended_at else "open"
-
-
-def _difference_page(difference_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
-    each = services().differences.show(difference_id, context)
-    return render_template(
-        "console/reconciliation/difference.html",
-        each=each,
-        error=error,
-        verdicts=VERDICTS,
-        review=review_of(each),
-        what_to_do=_WHAT_TO_DO[each.verdict] if review_of(each) == "open" else None,
-        side=side,
-        is_proposed=any(proposal_about(name, context) for name in (difference_id, each.transaction_id) if name),
-        may_be_unmoved=each.transaction_id and services().releases.may_be_unmoved(each.transaction_id, context),
-        may_conclude=_may_conclude(each),
-    )
 
 
 def _may_conclude(each: DifferenceView) -> bool:
@@ -291,15 +296,9 @@ def _propose_cover(statement_id: str, days: tuple[date, date], context: RequestC
     return propose("statement.cover", statement_id, context, reason, first=first, last=last)
 
 
-def _form(
-    context: RequestContext,
-    error: ServiceError | None = None,
-    tried: Reconciliation | None = None,
-    preview: StatementPreview | None = None,
-) -> str:
+def _form(context: RequestContext, tried: Reconciliation | None = None, preview: StatementPreview | None = None) -> str:
     return render_template(
         "console/reconciliation/new.html",
-        error=error,
         account=request.values.get("account"),
         tried=tried,
         differences=list(islice(tried.differences(), _MOST_SHOWN)) if tried else (),
@@ -310,26 +309,9 @@ def _form(
         layout=known_fields(preview) if preview else (),
         fields=FIELDS,
         chosen=request.form,
-        keeps_file=_keeps_file(),
+        # A part of the page is replaced then, so that the chosen file stays.
+        keeps_file="HX-Request" in request.headers,
     )
-
-
-def _refused_form(context: RequestContext, error: ServiceError) -> Response:
-    """The form with the reason of a refusal, and how the columns are read, so that they can be corrected."""
-    file, preview = request.files.get("file"), None
-    if file is not None and file.filename:
-        with suppress(ServiceError):
-            preview = preview_of(file.stream, request.form.get("account", ""), reading_in_form(), context)
-    page = Response(_form(context, error, preview=preview))
-    if _keeps_file():
-        # A part of a page is shown for an answer of success alone.
-        abort(page)
-    return page
-
-
-def _keeps_file() -> bool:
-    """Whether a part of the page is replaced, so that the chosen file stays."""
-    return "HX-Request" in request.headers
 
 
 def _parts(file: IO[bytes], open_files: ExitStack) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from flask import Response, render_template, request
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done
 from ussd_server.console.links import acting_for, link_to, operators_view
 from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import (
@@ -37,8 +37,7 @@ from ussd_server.services.webhooks.messages import DeliveryStatus, EventDeliveri
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 
-# What is wrong with a refund, and refusals of its provider.
-_FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502))
+_REFUSED_BY_PROVIDER = tuple(code for code in Code if code.http_status == 502)
 
 _COLUMNS = (
     Column("created_at", "When", "moment", link=lambda row: link_to("transaction", row.transaction_id)),
@@ -98,7 +97,16 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
 @console.page("GET", "/transactions/<transaction_id>", needs="transactions:read", shows="transaction")
 def show_transaction(context: RequestContext, transaction_id: str) -> str:
     """One transaction: where its money is, and everything that happened to it."""
-    return _page(transaction_id, context)
+    values = about_payment(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
+    view, refunds = values["view"], values["refunds"]
+    number = f"-{len(refunds) + 1}" if refunds else ""
+    suggested = f"{view.reference[: messages.REFERENCE.longest - 11]}-refund{number}"
+    return render_template(
+        "console/transactions/transaction.html",
+        **values,
+        suggested_reference=suggested,
+        left_cents=view.amount_cents - view.refunded_amount_cents,
+    )
 
 
 @console.page("GET", "/transactions/<transaction_id>/live", needs="transactions:read")
@@ -109,15 +117,21 @@ def show_transaction_live(context: RequestContext, transaction_id: str) -> Respo
     )
 
 
-@console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:send", fresh_code=True)
+@console.page(
+    "POST",
+    "/transactions/<transaction_id>/refund",
+    needs="transactions:send",
+    fresh_code=True,
+    form_on="show_transaction",
+    refusals=_REFUSED_BY_PROVIDER,
+)
 def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     form = request.form
-    with shown_again(lambda error: _page(transaction_id, context, error), *_FAULTS_OF_REFUND):
-        amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
-        if not 0 < len(reference) <= messages.REFERENCE.longest:
-            raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
-        wanted = messages.CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
-        refund = services().refunds.create(wanted, context)
+    amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
+    if not 0 < len(reference) <= messages.REFERENCE.longest:
+        raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
+    wanted = messages.CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
+    refund = services().refunds.create(wanted, context)
     refund_id = refund.transaction.transaction_id
     if refund.replayed:
         return done("This refund was made before.", "show_transaction", tone="warn", transaction_id=refund_id)
@@ -230,20 +244,6 @@ def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:
     """Whether the first attempt of a delivery is still to come."""
     deliveries = [delivery for event in events for delivery in event.deliveries]
     return any(each.status is DeliveryStatus.WAITING and not each.attempts for each in deliveries)
-
-
-def _page(transaction_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
-    values = about_payment(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
-    view, refunds = values["view"], values["refunds"]
-    number = f"-{len(refunds) + 1}" if refunds else ""
-    suggested = f"{view.reference[: messages.REFERENCE.longest - 11]}-refund{number}"
-    return render_template(
-        "console/transactions/transaction.html",
-        **values,
-        error=error,
-        suggested_reference=suggested,
-        left_cents=view.amount_cents - view.refunded_amount_cents,
-    )
 
 
 def _about_any(transaction_id: str, context: RequestContext) -> dict[str, Any]:

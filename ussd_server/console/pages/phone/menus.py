@@ -15,7 +15,7 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import iso
-from ussd_server.console.forms import FAULTS, done, shown_again
+from ussd_server.console.forms import FAULTS, done
 from ussd_server.console.links import link_to
 from ussd_server.console.pages.phone.phone import phone_beside
 from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, show_table
@@ -95,15 +95,17 @@ def new_menu(_: RequestContext) -> str:
     """The form of a new menu, with `?example=` filled in with one of the shipped ones."""
     example = request.args.get("example", "")
     text = (_EXAMPLES / f"{example}.yaml").read_text(encoding="utf-8") if example in _EXAMPLE_TITLES else ""
-    return _new_form(example.replace("_", "-") if text else "", text)
+    menu_id = example.replace("_", "-") if text else ""
+    if request.form:
+        menu_id, text = request.form.get("menu_id", ""), _text()
+    return render_template("console/menus/new.html", menu_id=menu_id, text=text, examples=_EXAMPLE_TITLES)
 
 
-@console.page("POST", "/menus/new", needs="menus:write", max_body_bytes=_MOST_BYTES)
+@console.page("POST", "/menus/new", needs="menus:write", max_body_bytes=_MOST_BYTES, form_on="new_menu")
 def upload_menu(context: RequestContext) -> Any:
     """Save what was uploaded or typed as the draft of a menu, new or not."""
-    menu_id, text = request.form.get("menu_id", "").strip(), _text()
-    with shown_again(lambda error: _new_form(menu_id, text, error), *FAULTS):
-        services().menus.save_draft(messages.SaveDraft(menu_id, source=_source(text)), context)
+    menu_id = request.form.get("menu_id", "").strip()
+    services().menus.save_draft(messages.SaveDraft(menu_id, source=_source(_text())), context)
     return done("The draft is saved. Try it with the phone before you publish it.", "show_menu", menu_id=menu_id)
 
 
@@ -282,10 +284,6 @@ def replay_sessions(context: RequestContext, menu_id: str) -> Response:
     return forms.refused(response, error) if error else response
 
 
-def _new_form(menu_id: str, text: str, error: ServiceError | None = None) -> str:
-    return render_template("console/menus/new.html", menu_id=menu_id, text=text, error=error, examples=_EXAMPLE_TITLES)
-
-
 def _editor(menu_id: str, text: str, report: Any, error: ServiceError | None, context: RequestContext) -> str:
     phone = phone_beside(f"draft:{menu_id}", context) if context.may("ussd:write") else None
     return render_template(
@@ -312,6 +310,7 @@ def _text() -> str:
     if file is None or not file.filename:
         return request.form.get("text", "").replace("\r\n", "\n")
     try:
+        file.seek(0)
         return str(file.read(), "utf-8")
     except UnicodeDecodeError:
         raise ServiceError(Code.INVALID_REQUEST, "The file is not a text in UTF-8.") from None

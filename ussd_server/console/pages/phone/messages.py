@@ -13,7 +13,7 @@ from marshmallow import ValidationError
 from schemas.messages import ReceiptTexts
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import PHONE_NUMBER, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
@@ -62,26 +62,31 @@ def list_messages(context: RequestContext) -> Response:
 
 @console.page("GET", "/messages/receipts", needs="settings:read")
 def show_receipts(context: RequestContext) -> str:
-    """The texts of receipts."""
-    return _receipts_page(services().receipts.get(context))
+    """The texts of receipts, as they are or were typed."""
+    receipts = _typed_texts() if request.form else services().receipts.get(context)
+    return render_template(
+        "console/messages/receipts.html",
+        kinds=_RECEIPTS,
+        receipts=receipts,
+        previews=Markup(_previews(receipts)),  # noqa: S704 - a template made it
+        is_on=services().sms.is_on,
+    )
 
 
 @console.page("POST", "/messages/receipts/preview", needs="settings:read")
 def preview_receipts(_: RequestContext) -> str:
     """How the texts of the form read, and how long they are; a live part of the page."""
-    return _previews({kind: _texts_of(kind) for kind in _RECEIPTS})
+    return _previews(_typed_texts())
 
 
-@console.page("POST", "/messages/receipts", needs="settings:write")
+@console.page("POST", "/messages/receipts", needs="settings:write", form_on="show_receipts")
 def save_receipts(context: RequestContext) -> Any:
     """Replace the texts of all receipts by those of the form."""
-    texts = {kind: _texts_of(kind) for kind in _RECEIPTS}
-    with shown_again(lambda error: _receipts_page(texts, error)):
-        try:
-            receipts = ReceiptTexts().deserialize(texts)
-        except ValidationError as fault:
-            raise ServiceError(Code.INVALID_REQUEST, str(fault.messages[0])) from None
-        services().receipts.update(UpdateReceipts(receipts), context)
+    try:
+        receipts = ReceiptTexts().deserialize(_typed_texts())
+    except ValidationError as fault:
+        raise ServiceError(Code.INVALID_REQUEST, str(fault.messages[0])) from None
+    services().receipts.update(UpdateReceipts(receipts), context)
     return done("The texts of receipts are saved.", "show_receipts")
 
 
@@ -89,6 +94,10 @@ def save_receipts(context: RequestContext) -> Any:
 def show_message(context: RequestContext, message_id: str) -> str:
     message = services().sms.get(message_id, context)
     return render_template("console/messages/message.html", message=message)
+
+
+def _typed_texts() -> dict[str, dict[str, str]]:
+    return {kind: _texts_of(kind) for kind in _RECEIPTS}
 
 
 def _texts_of(kind: str) -> dict[str, str]:
@@ -107,14 +116,3 @@ def _previews(receipts: Mapping[str, Mapping[str, str]]) -> str:
             except ServiceError as error:
                 previews.append((_RECEIPTS[kind], language, None, error.message.rpartition("text: ")[2]))
     return render_template("console/messages/previews.html", previews=previews)
-
-
-def _receipts_page(receipts: Mapping[str, Mapping[str, str]], error: ServiceError | None = None) -> str:
-    return render_template(
-        "console/messages/receipts.html",
-        kinds=_RECEIPTS,
-        receipts=receipts,
-        previews=Markup(_previews(receipts)),  # noqa: S704 - a template made it
-        error=error,
-        is_on=services().sms.is_on,
-    )

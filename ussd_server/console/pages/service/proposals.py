@@ -9,13 +9,12 @@ from flask import Response, render_template, request
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import provider_name
-from ussd_server.console.forms import done, shown_again
+from ussd_server.console.forms import done
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.operators.messages import ConfirmProposal, ProposalView, Propose
 from ussd_server.services.processing.messages import ReviewItem
-from ussd_server.status import ServiceError
 from ussd_server.wire import ListPage
 
 
@@ -48,15 +47,16 @@ def list_reviews(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/proposals", who="operator")
 def list_proposals(context: RequestContext) -> str:
-    return _proposals_page(context)
+    proposals = services().proposals.show_open(context)
+    me = context.caller.operator
+    count = sum(each.proposal.proposed_by != me for each in proposals)
+    return render_template("console/operator/proposals.html", proposals=proposals, me=me, attention_count=count)
 
 
-@console.page("POST", "/operator/proposals/<proposal_id>/confirm", who="operator")
+@console.page("POST", "/operator/proposals/<proposal_id>/confirm", who="operator", form_on="list_proposals")
 def confirm_proposal(context: RequestContext, proposal_id: str) -> Any:
     """Do what another operator proposed, if it still does what was shown."""
-    wanted = ConfirmProposal(proposal_id, request.form.get("digest", ""))
-    with shown_again(lambda error: _proposals_page(context, error)):
-        services().proposals.confirm(wanted, context)
+    services().proposals.confirm(ConfirmProposal(proposal_id, request.form.get("digest", "")), context)
     return done("It is done.", "list_proposals")
 
 
@@ -76,15 +76,6 @@ def propose(action: str, object_id: str, context: RequestContext, reason: str | 
 def proposal_about(object_id: str, context: RequestContext) -> ProposalView | None:
     """The oldest open proposal about an object; None without one."""
     return next((each for each in services().proposals.list_open(context) if each.object_id == object_id), None)
-
-
-def _proposals_page(context: RequestContext, error: ServiceError | None = None) -> str:
-    proposals = services().proposals.show_open(context)
-    me = context.caller.operator
-    count = sum(each.proposal.proposed_by != me for each in proposals)
-    return render_template(
-        "console/operator/proposals.html", proposals=proposals, me=me, error=error, attention_count=count
-    )
 
 
 def _id(item: ReviewItem) -> str:
