@@ -11,6 +11,7 @@ from tests.console.browser.visitor import Console, Paths, Visitor
 from tests.support.example_client import OPERATOR, PASSWORD
 from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.clients.keys.messages import CreateApiKey
+from ussd_server.services.menus.messages import SaveDraft
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.transactions.messages import CreateDeposit
 
@@ -24,7 +25,7 @@ def does(page: Page, path: str, *clicks: str, **fields: str) -> None:
     for text in clicks[:-1]:
         page.get_by_text(text, exact=True).first.click()
     for name, value in fields.items():
-        page.locator(f"details[open] [name={name}]").first.fill(value)
+        page.locator(f":is(details[open], main form.stack) [name={name}]").first.fill(value)
     with page.expect_response(lambda reply: reply.request.method == "POST") as answered:
         page.get_by_role("button", name=re.compile(f"^{re.escape(clicks[-1])}$")).and_(
             page.locator(":visible")
@@ -36,11 +37,15 @@ def does(page: Page, path: str, *clicks: str, **fields: str) -> None:
 def test_a_clients_people_need_two_clicks(visitor: Visitor, console: Console, people: Paths, delivered: Paths) -> None:
     console.services.deposits.create(CreateDeposit(console.client.id, 1_000_000, "to refund"), OPERATOR)
     leaked = console.services.api_keys.create(CreateApiKey(None), console.client.call())
+    menus, owner = console.services.menus, console.client.at_console()
+    menus.save_draft(SaveDraft("shop", menus.get("shop", owner).draft | {"title": "It stops"}), owner)
+    bad = menus.publish("shop", owner).version
     with visitor.tab() as page:
         does(page, f"/transactions/{console.pay()}", "Refund …", "Refund it", reason="Paid twice")
         does(page, f"/api-keys/{leaked.id}", "Stop it now", "Stop it now")
         does(page, delivered[1], "Redeliver")
         does(page, people[1], "Disable the person …", "Disable")
+        does(page, "/menus/shop", f"Roll back to version {bad - 1} …", "Roll back", reason="It stops")
 
 
 def test_operators_need_two_clicks(operator: Visitor, console: Console) -> None:

@@ -178,6 +178,8 @@ class Visitor:
             base_url=self.console.base_url,
             viewport={"width": width, "height": 900},
             color_scheme=scheme,
+            # Where no pointer can rest on a time, it is written longer.
+            has_touch=width < 600,
             storage_state=self._cookies if signed_in else None,  # type: ignore[arg-type]
         )
         context.set_default_timeout(_PATIENCE_MILLISECONDS)
