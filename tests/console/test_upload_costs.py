@@ -92,7 +92,7 @@ def test_the_columns_of_a_statement(app: Flask, operator: Operators) -> None:
     endpoint = form(app, visitor, "/operator/reconciliation/new", worst_inputs.MULTIPART)
 
     def call(file: bytes) -> float:
-        return endpoint.call(upload(visitor, file, provider="mtn", result="try"))
+        return endpoint.call(upload(visitor, file, account="mtn", result="try"))
 
     plain = partial(call, b"Id,Date,Amount\n" + b"1,2026-11-20 09:05:10,-5000\n" * 35)
     plain()
