@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from tests.conftest import MovableClock
 from tests.console.conftest import Operators, Visit
 from tests.support.example_client import OPERATOR, ExampleClient
@@ -12,6 +16,7 @@ from ussd_server.context import operator_context
 from ussd_server.models.sending import Webhook
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.providers.floats import FloatService
+from ussd_server.services.providers.messages import ProviderStatus
 from ussd_server.services.transactions.messages import CreateDeposit
 from ussd_server.services.webhooks.messages import CreateWebhook
 from ussd_server.values import KAMPALA
@@ -54,6 +59,17 @@ def test_the_overview_shows_what_moved_what_is_held_and_what_needs_a_person(
     first = visitor.get("/overview/figures", headers={"X-Console-Poll": "new"})
     seen = {"X-Console-Poll": first.headers["X-Console-Version"]}
     assert visitor.get("/overview/figures", headers=seen).status_code == 204
+
+
+def test_a_second_connection_in_trouble_is_named_and_its_provider_s_payments_are_counted_once(
+    operator: Operators, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (state,) = services.provider_states.list(operator_context())
+    other = replace(state, connection="sandbox-acme", account="acme-wallet", status=ProviderStatus.UNAVAILABLE)
+    monkeypatch.setattr(services.provider_states, "list", lambda _: (state, other))
+    page = operator("ann").get("/operator").text
+    assert "Sandbox (sandbox-acme)</a>" in page
+    assert page.count('<td data-title="Provider">') == 1
 
 
 def test_operators_see_all_clients_together_and_switch_a_provider_off_and_on(

@@ -22,6 +22,13 @@ from ussd_server.models.keys import ApiRequest
 from ussd_server.models.movements import MovementReceipt
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.providers import ProviderAccount
+from ussd_server.models.statements import (
+    ClosedDay,
+    DayProof,
+    ProviderStatement,
+    StatementCoverage,
+    StatementDifference,
+)
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
@@ -238,8 +245,9 @@ def test_an_erasure_takes_two_people_and_a_reason(services: Services, change: di
 
 def test_every_table_with_phone_numbers_is_removed_or_kept() -> None:
     named = {"phone_number", "to_phone_number", "account"}
-    # The account of a receipt, or of a float, is one at a provider.
-    known = {*_REMOVED.values(), *_KEPT.values(), MovementReceipt, ProviderAccount}
+    # The account of a receipt, a float, a statement or a day is one at a provider.
+    at_providers = {MovementReceipt, ProviderAccount, ProviderStatement, StatementDifference, StatementCoverage}
+    known = {*_REMOVED.values(), *_KEPT.values(), *at_providers, ClosedDay, DayProof}
     forgotten = {
         table.__name__ for table in Table.__subclasses__() if named & table._meta.fields.keys() and table not in known
     }
