@@ -107,5 +107,5 @@ def test_the_columns_of_a_statement(app: Flask, operator: Operators) -> None:
     books["256 headings"] = b"a," * 255 + b"\n"
     calls = ((name, partial(call, book)) for name, book in books.items())
     report("1 KiB, the form with the columns of a statement", *worst_ratio(plain, calls))
-    endpoint.call(upload(visitor, books["256 headings of 32,700 letters"], provider="mtn", result="try"))
+    endpoint.call(upload(visitor, books["256 headings of 32,700 letters"], account="mtn", result="try"))
     assert endpoint.length < 1024 * 1024
