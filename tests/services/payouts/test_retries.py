@@ -316,14 +316,16 @@ def test_a_success_that_is_told_under_a_name_belongs_to_the_attempt_that_has_it_
     assert holds(desk)
 
 
-@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.PENDING])
-def test_an_answer_shows_that_an_attempt_was_sent_whose_commit_was_lost(desk: PayoutDesk, outcome: Outcome) -> None:
+@pytest.mark.parametrize(("outcome", "source"), [(Outcome.FAILED, Source.POLL), (Outcome.PENDING, Source.SUBMIT)])
+def test_an_answer_shows_that_an_attempt_was_sent_whose_commit_was_lost(
+    desk: PayoutDesk, outcome: Outcome, source: Source
+) -> None:
     payout = desk.draft(row("a", DECLINED, 1000))
     desk.approve(payout)
     desk.tick()
     (made,) = attempts(payout)
     answer = ProviderAnswer(outcome, FailureCode.PAYER_DECLINED)
-    desk.services.processing.apply_answer(made.id, SandboxProvider.schedule, answer, Source.SUBMIT, desk.clock.now())
+    desk.services.processing.apply_answer(made.id, SandboxProvider.schedule, answer, source, desk.clock.now())
     desk.work(_DEFINITE)
     assert [(each.status, each.ask_attempts, each.asked_at is None) for each in attempts(payout)] == [
         ("failed", 1, False)

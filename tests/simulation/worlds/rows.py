@@ -39,7 +39,7 @@ class Rows(World):
 
 
 def rows_plan_of(seed: int, days: float) -> list[Incident]:
-    """The plan of a seed: the commits of half of the payouts are lost while their rows are sent."""
+    """The plan of a seed: half of the payouts are lost while their rows are sent, of others a round is opened late."""
     rng = Random(f"rows/{seed}")
     incidents: list[Incident] = []
     for number in range(max(1, round(_PAYOUTS_A_DAY * days))):
@@ -52,6 +52,9 @@ def rows_plan_of(seed: int, days: float) -> list[Incident]:
             )
             incidents.append(Incident(at + began_after, "lost commits", {"seconds": seconds}))
             given["turns"][0] = ("cancel", began_after + seconds + rng.choice((0.1, 2.0)) * rng.random())
+        else:
+            # Some failures are taken back while the round waits for its approval.
+            given["turns"][:2] = [("open", rng.uniform(700, 1000)), ("retry", rng.uniform(0, 1500))]
         incidents.append(Incident(at, "payout", given))
     for _ in range(round(_FAULTS_A_DAY * days)):
         fault = {"target": rng.choice(("worker", "web")), "place": rng.randrange(2), "after": rng.randrange(12)}

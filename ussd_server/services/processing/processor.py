@@ -304,9 +304,9 @@ class PaymentProcessor:
                 row.provider_transaction_id = answer.provider_transaction_id
             if answer.receipt:
                 row.provider_receipt = answer.receipt
-            if source is Source.SUBMIT and row.status in UNFINISHED and answer.outcome is not Outcome.NOT_SENT:
-                # The database may have lost that the payment was sent.
-                row.asked_at, row.ask_attempts = row.asked_at or called_at, row.ask_attempts or 1
+            if row.ask_attempts == 0 and row.status in UNFINISHED and answer.outcome is not Outcome.NOT_SENT:
+                # The database has lost that the payment was sent.
+                row.asked_at, row.ask_attempts = called_at, 1
             if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
                 if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
                     # A status query that was not sent says nothing about the payment. Nor does a request that was not
