@@ -26,6 +26,7 @@ from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey,
 from ussd_server.services.gates.messages import MONEY_OUT, WayOut
 from ussd_server.services.menus.messages import SaveDraft
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.payouts.payouts import by_operators
 from ussd_server.services.transactions.messages import CreateRefund, OperatorRefund
 from ussd_server.services.ussd.messages import BeginSession, EnterText
 
@@ -145,9 +146,8 @@ def _approve(world: World, days: float = 0) -> None:
     maker = world.client.at_console("developer")
     payout_id = world.services.payouts.create(order, maker).payout.payout_id
     if world.sender is Sender.OPERATOR:
-        world.services.payouts.approve_by_operators(
-            ApprovePayout(payout_id), "Mary Akello", "John Okot", world.operator
-        )
+        operators = by_operators(world.operator, "Mary Akello", "John Okot")
+        world.services.payouts.approve(ApprovePayout(payout_id), operators)
     else:
         world.services.payouts.approve(ApprovePayout(payout_id), world.caller())
 

@@ -16,6 +16,7 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.payouts import Approval
 from ussd_server.services.clients.messages import ChangeRole
 from ussd_server.services.payouts.messages import ApprovalRule, CancelPayout, PayoutView, in_words
+from ussd_server.services.payouts.payouts import by_operators
 from ussd_server.status import Code, ServiceError
 
 _FULL = (50_000_000, 0)
@@ -68,7 +69,7 @@ def test_two_pairs_of_operators_that_share_a_name_are_one_approval(staff: Staffe
     request = CancelPayout(payout.payout_id)
 
     def approve(by: str, second: str) -> object:
-        return staff.payouts.approve_by_operators(approval(payout), by, second, context)
+        return staff.payouts.approve(approval(payout), by_operators(context, by, second))
 
     approve("Ann", "Ben")
     assert code_of(lambda: approve("Ben", "Cid")) is Code.INSUFFICIENT_SCOPE
@@ -82,7 +83,7 @@ def test_one_pair_of_operators_is_one_approval_however_their_names_are_typed(sta
     payout, context = payout_of(staff, 600), operator_context(staff.client_id)
 
     def approve(by: str, second: str) -> PayoutView:
-        return staff.payouts.approve_by_operators(approval(payout), by, second, context)
+        return staff.payouts.approve(approval(payout), by_operators(context, by, second))
 
     assert len(approve("Ann", "Ben").approvals) == 1
     for pair in (("ANN", "BEN"), ("ben", "ann"), (" ANN ", "BEN "), ("\uff21nn", "Ben")):

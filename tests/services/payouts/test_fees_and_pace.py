@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.faults.workers import services_of
-from tests.services.payouts.desk import PayoutDesk, code_of, row
+from tests.services.payouts.desk import PayoutDesk, row
 from tests.services.processing.moves import NUMBERS, Move, second_connection
 from tests.support.money import a_client, agree_fee, deposit, operator, request, work
 from tests.support.stand_ins import airtel_settings, mtn_settings
@@ -19,11 +19,10 @@ from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts.messages import ApprovePayout, PayoutView
+from ussd_server.services.payouts.messages import PayoutView
 from ussd_server.services.providers.messages import ChooseConnection
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.settings import Settings
-from ussd_server.status import Code
 
 _NOWHERE = "http://127.0.0.1:9"
 
@@ -45,18 +44,6 @@ def test_each_row_of_a_payout_for_later_shows_the_fee_at_its_approval(desk: Payo
     agree(desk, 5_000)
     assert desk.approve(payout).total_fee_cents == 10_000
     assert [item.fee_cents for item in desk.items(payout)] == [5_000, 5_000]
-
-
-def test_an_approval_of_other_fees_than_those_shown_is_refused_and_the_draft_shows_the_right_ones(
-    desk: PayoutDesk,
-) -> None:
-    draft = desk.draft_of(2)
-    agree(desk, 1_000)
-    shown = ApprovePayout(draft.payout_id, total_fee_cents=0)
-    assert code_of(lambda: desk.payouts.approve(shown, desk.approver)) is Code.INVALID_REQUEST
-    assert desk.main() == (50_000_000, 0)
-    assert (desk.see(draft).total_fee_cents, [item.fee_cents for item in desk.items(draft)]) == (2_000, [1_000] * 2)
-    assert desk.payouts.approve(replace(shown, total_fee_cents=2_000), desk.approver).status == "approved"
 
 
 def test_a_reference_that_another_client_used_is_free(desk: PayoutDesk) -> None:

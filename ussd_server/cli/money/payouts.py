@@ -11,6 +11,7 @@ from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import Moment, by_option, client_option, context_of, file_argument, two_people
 from ussd_server.services.payouts import messages
+from ussd_server.services.payouts.payouts import by_operators
 from ussd_server.values import counted, written_amount
 
 note_option = click.option("--note", help="A note of at most 200 characters, which the client reads.")
@@ -44,7 +45,7 @@ def create(
     if file.stat().st_size > messages.LARGEST_FILE_BYTES:
         raise click.ClickException(f"{file} has more than {messages.LARGEST_FILE_BYTES:,} bytes.")
     request = messages.CreatePayout(reference, description, file=file.read_bytes(), send_at=send_at)
-    made = services().payouts.create_by_operator(request, by, context_of(client)).payout
+    made = services().payouts.create(request, by_operators(context_of(client), by)).payout
     rows = services().payouts.invalid_rows(made.payout_id, context_of(client))
     problems = [f"  Row {row.line}: {' '.join(row.problems)}" for row in rows]
     show(made, "\n".join([_details(made), *problems]))
@@ -84,7 +85,7 @@ def approve(payout_id: str, client: str, by: str, second: str, number: int, note
     approvals, this is one of them.
     """
     request = messages.ApprovePayout(payout_id, number, note=note)
-    view = services().payouts.approve_by_operators(request, by, second, context_of(client))
+    view = services().payouts.approve(request, by_operators(context_of(client), by, second))
     show(view, _details(view))
 
 
@@ -100,7 +101,7 @@ def retry(payout_id: str, client: str, rows: tuple[str, ...], send_at: datetime 
     A row whose failure its provider may still take back is refused, with the time from which it may be retried.
     """
     request = messages.RetryPayout(payout_id, rows or None, send_at)
-    view = services().payouts.retry_by_operator(request, by, context_of(client)).payout
+    view = services().payouts.retry(request, by_operators(context_of(client), by)).payout
     show(view, _details(view))
 
 

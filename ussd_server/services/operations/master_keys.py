@@ -18,7 +18,7 @@ from ussd_server.models.sending import Webhook
 from ussd_server.models.statements import DayProof
 from ussd_server.models.ussd import Channel, SmppLink, SubscriberPin
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
-from ussd_server.services.payouts.approval.digests import PayoutDigests
+from ussd_server.services.payouts.approval.digests import OF_GIVEN, OF_RULES, PayoutDigests
 from ussd_server.services.reconciliation.days.proofs import DayProofs
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import SignatureService
@@ -37,8 +37,8 @@ class MasterKeyService:
         payouts, days = PayoutDigests(runtime.vault), DayProofs(runtime.vault)
         digests: tuple[tuple[Any, Renew], ...] = (
             (Payout, payouts.renewed),
-            (Approval, payouts.renewed_given),
-            (ApprovalRules, payouts.renewed_rules),
+            (Approval, partial(payouts.renewed_of, OF_GIVEN)),
+            (ApprovalRules, partial(payouts.renewed_of, OF_RULES)),
             (HistoryDigest, history.renewed),
             (RowSignature, signatures.renewed),
             (DayProof, days.renewed),

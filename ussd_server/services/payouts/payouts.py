@@ -16,7 +16,6 @@ from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderAccount
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import find_by_id, matching, page_of
 from ussd_server.services.payouts import messages, records
@@ -56,24 +55,10 @@ class PayoutService:
         """Validate and keep every row, and send none (`PayoutDrafts.create`)."""
         return self._drafts.create(request, context)
 
-    def create_by_operator(
-        self, request: messages.CreatePayout, by: str, context: RequestContext
-    ) -> messages.CreatedPayout:
-        """As `create`, on behalf of the operator named `by`. Raises what `require_name` raises, too."""
-        context.require_operator()
-        return self.create(request, _as_operators(context, require_name(by)))
-
     def retry(self, request: messages.RetryPayout, context: RequestContext) -> messages.CreatedPayout:
         """Open the next round of a payout (`PayoutRounds.retry`). NOT_FOUND as `get`."""
         context.require("payouts:write")
         return self._rounds.retry(_find(request.payout_id, context), request, context)
-
-    def retry_by_operator(
-        self, request: messages.RetryPayout, by: str, context: RequestContext
-    ) -> messages.CreatedPayout:
-        """As `retry`, on behalf of the operator named `by`. Raises what `require_name` raises, too."""
-        context.require_operator()
-        return self.retry(request, _as_operators(context, require_name(by)))
 
     def replace(self, request: messages.ReplacePayout, context: RequestContext) -> messages.CreatedPayout:
         """Put a corrected draft in the place of a draft (`PayoutDrafts.replace`). NOT_FOUND as `get`."""
@@ -208,16 +193,6 @@ class PayoutService:
             log.warning("a payout that is larger than the float was approved", provider=each.provider)
         return records.payout_view(row)
 
-    def approve_by_operators(
-        self, request: messages.ApprovePayout, by: str, second: str, context: RequestContext
-    ) -> messages.PayoutStates:
-        """As `approve`, on behalf of two operators, of whom one may have made the payout.
-
-        Raises what `require_two_names` raises, too.
-        """
-        context.require_operator()
-        return self.approve(request, _as_operators(context, *require_two_names(by, second)))
-
     def cancel(self, request: messages.CancelPayout, context: RequestContext) -> messages.PayoutStates:
         """Cancel what was not sent and release its reservation; again, nothing changes.
 
@@ -240,19 +215,19 @@ class PayoutService:
         if row.round > 1 and not has_left:
             records.cancel_round(row, now)
         else:
-            records.mark_cancelled(row, now)
-            if row.approved_at is not None and not is_under_way(row.id):
-                records.complete(row, self._outbox, now)
-            else:
-                row.due_at = now if row.approved_at is not None else None
-                row.save()
-        about = {"client_id": row.client_id, "object_id": row.id, "reason": row.cancel_note}
-        write_audit_event("payout.cancelled", context, now, **about)
+            records.cancel_unsent(row, self._outbox, now)
+        records.write_payout_audit("payout.cancelled", row, row.cancel_note, context, now)
 
 
-def _as_operators(context: RequestContext, *names: str) -> RequestContext:
-    """The context with the names of operators, in one order, so that a repeated approval is recognised."""
-    return replace(context, caller=replace(context.caller, operator=" and ".join(sorted(names))))
+def by_operators(context: RequestContext, *names: str) -> RequestContext:
+    """The context of an operator who makes a payout by name, or of two who approve it; one of them may have made it.
+
+    The names are in one order, so that a repeated approval is recognised. Raises what `require_name` raises, for two
+    names what `require_two_names` raises.
+    """
+    context.require_operator()
+    checked = require_two_names(*names) if len(names) > 1 else [require_name(*names)]
+    return replace(context, caller=replace(context.caller, operator=" and ".join(sorted(checked))))
 
 
 def _find(payout_id: str, context: RequestContext) -> Payout:

@@ -9,13 +9,16 @@ from typing import Any
 
 from peewee import JOIN, SQL, Case, fn
 
+from ussd_server.context import CallerKind, RequestContext
 from ussd_server.languages import marked
 from ussd_server.models.payouts import Payout, PayoutAttempt, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approval.approvers import approval_views, standing, standing_of
+from ussd_server.services.payouts.attempts import is_under_way
 from ussd_server.services.payouts.messages import (
     FIELDS,
     AttemptView,
@@ -293,6 +296,23 @@ def complete(row: Payout, outbox: MailOutbox, now: datetime) -> None:
     row.completed_at, row.due_at, row.updated_at = now, None, now
     row.save()
     write_payout_event(row, "payout.completed", outbox, now)
+
+
+def cancel_unsent(row: Payout, outbox: MailOutbox, now: datetime) -> None:
+    """Cancel what was not sent of a locked payout, which is completed once nothing is under way."""
+    mark_cancelled(row, now)
+    if row.approved_at is not None and not is_under_way(row.id):
+        complete(row, outbox, now)
+        return
+    row.due_at = now if row.approved_at is not None else None
+    row.save()
+
+
+def write_payout_audit(action: str, row: Payout, reason: str | None, context: RequestContext, now: datetime) -> None:
+    """Write an audit event about a payout; one that nobody caused is marked as automatic."""
+    is_automatic = context.caller.kind is CallerKind.NOBODY
+    about = {"client_id": row.client_id, "object_id": row.id, "reason": reason}
+    write_audit_event(action, context, now, is_automatic=is_automatic, **about)
 
 
 def ask_for_approval(row: Payout, outbox: MailOutbox, now: datetime) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from peewee import fn
 
@@ -17,7 +16,7 @@ from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import corrected_ids
 from ussd_server.services.payouts.approval.approvers import caller_id, caller_people
-from ussd_server.services.payouts.approval.digests import PayoutDigests, digest_of_items, validated_rows
+from ussd_server.services.payouts.approval.digests import OF_DRAFT, PayoutDigests, digest_of_items, validated_rows
 from ussd_server.services.payouts.approval.withdrawals import require_still_allowed
 from ussd_server.services.payouts.attempts import used_references
 from ussd_server.services.payouts.drafts.drafts import require_ahead
@@ -31,16 +30,6 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
 
 _MOST_ROWS_NAMED = 10
-
-
-class _Row(NamedTuple):
-    """A row that may be in a round: what its next attempt costs, and why it may not be, or None."""
-
-    line: int
-    reference: str
-    amount_cents: int
-    next_attempt: int
-    fault: str | None
 
 
 class PayoutRounds:
@@ -68,7 +57,7 @@ class PayoutRounds:
             self._open(row, rows, request, context)
         return CreatedPayout(payout_view(row), replayed=False)
 
-    def _open(self, row: Payout, rows: Sequence[_Row], request: RetryPayout, context: RequestContext) -> None:
+    def _open(self, row: Payout, rows: Sequence[PayoutItem], request: RetryPayout, context: RequestContext) -> None:
         now = self._clock.now()
         begin_draft(row, now)
         row.round += 1
@@ -87,7 +76,7 @@ class PayoutRounds:
         terms = agreed_fee(row.client_id, TransactionType.DISBURSEMENT)
         write_fees(row, {each.line: fee_cents(terms, each.amount_cents) for each in rows})
         row.items_digest = digest_of_items(validated_rows(row.id))
-        row.draft_digest = self._digests.of_draft(row)
+        row.draft_digest = self._digests.of(OF_DRAFT, row)
         row.save()
         write_payout_event(row, "payout.needs_approval", self._outbox, now)
         write_audit_event("payout.retried", context, now, client_id=row.client_id, object_id=row.id)
@@ -104,44 +93,42 @@ def _require_final(row: Payout) -> None:
         )
 
 
-def _chosen(row: Payout, references: Sequence[str] | None) -> list[_Row]:
+def _chosen(row: Payout, references: Sequence[str] | None) -> list[PayoutItem]:
     """The rows of a round: those that are asked for, else all that may be in it. Raises INVALID_REQUEST."""
     rows = _rows_of(row)
     if references is None:
-        chosen = [each for each in rows.values() if each.fault is None]
-        faults = [each.fault for each in rows.values() if each.fault and ": not before " in each.fault]
-        refusal = "No row of the payout may be retried"
+        asked = [each for each in rows.values() if each[1] is None or ": not before " in each[1]]
+        faults, refusal = [], "No row of the payout may be retried"
     else:
-        unknown = [f"row {reference}: not in the payout" for reference in references if reference not in rows]
-        chosen = [rows[reference] for reference in dict.fromkeys(references) if reference in rows]
-        faults = unknown + [each.fault for each in chosen if each.fault]
+        asked = [rows[reference] for reference in dict.fromkeys(references) if reference in rows]
+        faults = [f"row {reference}: not in the payout" for reference in references if reference not in rows]
         refusal = "Not all of these rows may be retried"
+    chosen = [item for item, fault in asked if fault is None]
+    faults += [fault for _, fault in asked if fault is not None]
     if not chosen or (references is not None and faults):
         named = "; ".join(faults[:_MOST_ROWS_NAMED])
         raise ServiceError(Code.INVALID_REQUEST, f"{refusal}: {named}" if named else refusal)
     return chosen
 
 
-def _rows_of(payout: Payout) -> Mapping[str, _Row]:
-    """The ready rows of a payout by their references."""
-    items = PayoutItem.select().where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready).order_by(PayoutItem.line)
-    attempts = attempts_of(payout.id)
-    corrected = corrected_ids(each.id for tried in attempts.values() for _, each in tried)
-    rows = [_row_of(item, [each for _, each in attempts.get(item.line, ())], corrected) for item in items]
-    names = {transaction_reference(payout.reference, row.reference, row.next_attempt): row for row in rows}
-    taken = {names[reference].line for reference in used_references(payout.client_id, names)}
-    return {
-        row.reference: row._replace(fault=row.fault or f"row {row.reference}: another payment has its reference")
-        if row.line in taken
-        else row
-        for row in rows
+def _rows_of(payout: Payout) -> Mapping[str, tuple[PayoutItem, str | None]]:
+    """The ready rows of a payout by their references, each with why it may not be in a round, None where it may."""
+    ready = PayoutItem.select().where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready)
+    items = list(ready.order_by(PayoutItem.line))
+    attempts = {line: [each for _, each in tried] for line, tried in attempts_of(payout.id).items()}
+    corrected = corrected_ids(each.id for tried in attempts.values() for each in tried)
+    names = {
+        transaction_reference(payout.reference, item.reference, len(attempts.get(item.line, ())) + 1): item.line
+        for item in items
     }
+    taken = {names[reference] for reference in used_references(payout.client_id, names)}
 
+    def fault(item: PayoutItem) -> str | None:
+        faults = filter(None, (_fault_of(each, corrected) for each in attempts.get(item.line, ())))
+        why = next(faults, "another payment has its reference" if item.line in taken else None)
+        return why and f"row {item.reference}: {why}"
 
-def _row_of(item: PayoutItem, attempts: Sequence[Transaction], corrected: Collection[str]) -> _Row:
-    faults = filter(None, (_fault_of(each, corrected) for each in attempts))
-    fault = next((f"row {item.reference}: {each}" for each in faults), None)
-    return _Row(item.line, item.reference, item.amount_cents, len(attempts) + 1, fault)
+    return {item.reference: (item, fault(item)) for item in items}
 
 
 def _fault_of(attempt: Transaction, corrected: Collection[str]) -> str | None:

@@ -16,7 +16,13 @@ import orjson
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.operations.book_check.history import as_text
-from ussd_server.services.payouts.approval.digests import PayoutDigests, digest_of_items, validated_rows
+from ussd_server.services.payouts.approval.digests import (
+    OF_GIVEN,
+    OF_RULES,
+    PayoutDigests,
+    digest_of_items,
+    validated_rows,
+)
 from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.values import shillings
 
@@ -130,10 +136,7 @@ _COLUMNS = (
     "withdrawn_at", "revoked_at", "round", "round_by", "round_people", "round_count", "round_amount_cents",
 )  # fmt: skip
 _PAYOUTS = "SELECT {} FROM payouts WHERE id > :low AND id <= :high ORDER BY id"
-_OF_APPROVAL = (
-    "id", "payout_id", "round", "made_by", "people", "key_id", "operators", "note", "total_fee_cents", "created_at",
-    "digest",
-)  # fmt: skip
+_OF_APPROVAL = (*OF_GIVEN, "digest")
 _APPROVALS = "SELECT {} FROM payout_approvals WHERE payout_id > :low AND payout_id <= :high ORDER BY id"
 _OF_RULES = ("client_id", "rules", "proposed", "proposed_by", "digest")
 _RULES = "SELECT {} FROM approval_rules WHERE client_id > :low AND client_id <= :high"
@@ -174,14 +177,14 @@ def rules_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str
     for row in list(run_query(_RULES.format(as_text(_OF_RULES)), low=low, high=high)):
         client_id, *columns = row
         rules = SimpleNamespace(id=client_id, **dict(zip(_OF_RULES[1:], columns, strict=True)))
-        if not digests.are_as_set(rules):
+        if not digests.is_as_made(OF_RULES, rules):
             yield client_id, OTHER_THAN_SET
 
 
 def _forged_approvals(low: str, high: str, digests: PayoutDigests) -> Iterator[str]:
     for row in list(run_query(_APPROVALS.format(as_text(_OF_APPROVAL)), low=low, high=high)):
         approval = SimpleNamespace(**dict(zip(_OF_APPROVAL, row, strict=True)))
-        if not digests.is_as_given(approval):
+        if not digests.is_as_made(OF_GIVEN, approval):
             yield approval.payout_id
 
 

@@ -20,7 +20,6 @@ from ussd_server.models.clients import Client
 from ussd_server.models.ledger import read_holding
 from ussd_server.models.payouts import Approval, Payout, transaction_reference
 from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError, agreed_fee, fee_cents
-from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.gates.sending import SendingGate, limiting_key
 from ussd_server.services.leases import end_lease
@@ -34,7 +33,14 @@ from ussd_server.services.payouts.approval.approvers import (
     require_another_person,
     standing,
 )
-from ussd_server.services.payouts.approval.digests import PayoutDigests, ValidatedRow, digest_of_items, validated_rows
+from ussd_server.services.payouts.approval.digests import (
+    OF_APPROVAL,
+    OF_GIVEN,
+    PayoutDigests,
+    ValidatedRow,
+    digest_of_items,
+    validated_rows,
+)
 from ussd_server.services.payouts.approval.rules import approvals_needed
 from ussd_server.services.payouts.approval.withdrawals import require_still_allowed, withdraw_approvals
 from ussd_server.services.payouts.attempts import paid_lines, used_references
@@ -42,9 +48,9 @@ from ussd_server.services.payouts.holds import reserve, write_fees
 from ussd_server.services.payouts.messages import MOST_LINES_NAMED, ApprovePayout, PayoutStatus
 from ussd_server.services.payouts.records import (
     ask_for_approval,
-    complete,
-    mark_cancelled,
+    cancel_unsent,
     people_of_makers,
+    write_payout_audit,
     write_payout_event,
 )
 from ussd_server.services.runtime import Runtime
@@ -129,15 +135,14 @@ class PayoutApproval:
             row.key_id, row.counted_key_id, row.key_limit_cents = context.caller.key_id, counted_key_id, limit_cents
             row.approval_request_id, row.due_at = context.request_id, max(now, row.send_at or now)
             end_lease(row)
-            row.approval_digest = self._digests.of_approval(row)
+            row.approval_digest = self._digests.of(OF_APPROVAL, row)
         if is_last and not is_far:
             self._reserve(row, fees, now)
         elif is_last:
             write_fees(row, fees)
         row.save()
         action = "payout.approved" if is_last else "payout.approval_given"
-        reason = approvals[-1].note
-        write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id, reason=reason)
+        write_payout_audit(action, row, approvals[-1].note, context, now)
         if not is_last:
             ask_for_approval(row, self._outbox, now)
         return None
@@ -145,7 +150,7 @@ class PayoutApproval:
     def _holding(self, row: Payout, total_fee_cents: int, now: datetime) -> list[Approval]:
         """The earlier approvals that still hold. Those that named other fees than these are withdrawn."""
         approvals = standing(row)
-        if not all(map(self._digests.is_as_given, approvals)):
+        if not all(self._digests.is_as_made(OF_GIVEN, each) for each in approvals):
             log.error("a payout was not approved, because an approval is not what was given", object_id=row.id)
             raise ServiceError(Code.INVALID_REQUEST, "An approval of the payout was edited; cancel the payout")
         over = [each for each in approvals if each.total_fee_cents not in (None, total_fee_cents)]
@@ -275,17 +280,8 @@ def _is_unreserved(row: Payout, now: datetime) -> bool:
 
 def _cancel(row: Payout, reason: str, outbox: MailOutbox, now: datetime) -> None:
     log.warning("a payout was cancelled when it was due", object_id=row.id, reason=reason)
-    mark_cancelled(row, now)
-    complete(row, outbox, now)
-    write_audit_event(
-        "payout.cancelled",
-        automatic_context(),
-        now,
-        client_id=row.client_id,
-        object_id=row.id,
-        reason=reason,
-        is_automatic=True,
-    )
+    cancel_unsent(row, outbox, now)
+    write_payout_audit("payout.cancelled", row, reason, automatic_context(), now)
 
 
 def _require_money(payout: Payout) -> None:

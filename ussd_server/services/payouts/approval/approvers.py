@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.payouts import Approval, Payout
 from ussd_server.services.operator_names import folded_name
-from ussd_server.services.payouts.approval.digests import PayoutDigests
+from ussd_server.services.payouts.approval.digests import OF_GIVEN, PayoutDigests
 from ussd_server.services.payouts.messages import NOTE, ApprovalView, ApprovePayout
 from ussd_server.services.same_person import people_behind
 from ussd_server.status import Code, ServiceError
@@ -99,7 +99,7 @@ def keep_approval(
         total_fee_cents=request.total_fee_cents,
         created_at=now,
     )
-    approval.digest = digests.of_given(approval)
+    approval.digest = digests.of(OF_GIVEN, approval)
     approval.save(force_insert=True)
     return approval
 

@@ -17,17 +17,17 @@ from ussd_server.security.key_ring import Vault
 from ussd_server.values import iso_milliseconds
 
 # The columns in the digest of a draft. Fees are not among them, because the approval computes them again.
-_OF_DRAFT = (
+OF_DRAFT = (
     "id", "client_id", "reference", "description", "item_count", "ready_count", "invalid_count", "total_amount_cents",
     "request_digest", "created_by", "people", "created_at", "items_digest", "send_at", "round", "round_by",
     "round_people", "round_count", "round_amount_cents",
 )  # fmt: skip
 _encode = JSONEncoder(sort_keys=True, default=str).encode
-_OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at", "key_id")
-_OF_GIVEN = (
+OF_APPROVAL = (*OF_DRAFT, "approved_by", "approved_at", "key_id")
+OF_GIVEN = (
     "id", "payout_id", "round", "made_by", "people", "key_id", "operators", "note", "total_fee_cents", "created_at",
 )  # fmt: skip
-_OF_RULES = ("id", "rules", "proposed", "proposed_by")
+OF_RULES = ("id", "rules", "proposed", "proposed_by")
 
 
 class ValidatedRow(NamedTuple):
@@ -77,41 +77,21 @@ class PayoutDigests:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    def of_draft(self, payout: Payout) -> str:
-        """The `draft_digest` of a payout that has its `items_digest`."""
-        return self._vault.keyed_digest(_content(payout, _OF_DRAFT))
+    def of(self, columns: tuple[str, ...], row: Payout | Approval | ApprovalRules) -> str:
+        """The digest of some columns of a row; of a payout with its `items_digest`."""
+        return self._vault.keyed_digest(_content(row, columns))
 
-    def of_approval(self, payout: Payout) -> str:
-        """The `approval_digest` of a payout that is being approved."""
-        return self._vault.keyed_digest(_content(payout, _OF_APPROVAL))
+    def is_as_made(self, columns: tuple[str, ...], row: Any) -> bool:
+        """Whether an approval or approval rules, a model or its columns as text, are as their digest was made."""
+        return self._has_digest(row, columns, row.digest)
 
-    def of_given(self, approval: Approval) -> str:
-        """The `digest` of one approval."""
-        return self._vault.keyed_digest(_content(approval, _OF_GIVEN))
-
-    def is_as_given(self, approval: Any) -> bool:
-        """Whether an approval, a model or its columns as text, is unchanged since it was given."""
-        return self._has_digest(approval, _OF_GIVEN, approval.digest)
-
-    def renewed_given(self, approval: Approval) -> dict[str, str]:
-        """The columns of an approval's digest under the newest master key. A digest that is wrong stays wrong."""
-        return {"digest": self._vault.renewed_digest(_content(approval, _OF_GIVEN), approval.digest)}
-
-    def of_rules(self, rules: ApprovalRules) -> str:
-        """The `digest` of the approval rules of a client."""
-        return self._vault.keyed_digest(_content(rules, _OF_RULES))
-
-    def are_as_set(self, rules: Any) -> bool:
-        """Whether approval rules, a model or its columns as text, are unchanged since they were set."""
-        return self._has_digest(rules, _OF_RULES, rules.digest)
-
-    def renewed_rules(self, rules: ApprovalRules) -> dict[str, str]:
-        """The columns of the digest of approval rules under the newest master key. A wrong one stays wrong."""
-        return {"digest": self._vault.renewed_digest(_content(rules, _OF_RULES), rules.digest)}
+    def renewed_of(self, columns: tuple[str, ...], row: Approval | ApprovalRules) -> dict[str, str]:
+        """The columns of their digest under the newest master key. A digest that is wrong stays wrong."""
+        return {"digest": self._vault.renewed_digest(_content(row, columns), row.digest)}
 
     def is_as_validated(self, payout: Payout, items_digest: str) -> bool:
         """Whether a draft and its rows, which have this digest, are unchanged since they were validated."""
-        return payout.items_digest == items_digest and self._has_digest(payout, _OF_DRAFT, payout.draft_digest)
+        return payout.items_digest == items_digest and self._has_digest(payout, OF_DRAFT, payout.draft_digest)
 
     def is_as_approved(self, payout: Payout, items_digest: str) -> bool:
         """Whether an approved payout and its rows, which have this digest, are unchanged since the approval."""
@@ -123,7 +103,7 @@ class PayoutDigests:
         """Whether every digest that a payout has was made of it: of its model, or of its columns as text."""
         return all(
             digest is None or self._has_digest(payout, names, digest)
-            for names, digest in ((_OF_DRAFT, payout.draft_digest), (_OF_APPROVAL, payout.approval_digest))
+            for names, digest in ((OF_DRAFT, payout.draft_digest), (OF_APPROVAL, payout.approval_digest))
         )
 
     def renewed(self, payout: Payout) -> dict[str, str | None]:
@@ -131,8 +111,8 @@ class PayoutDigests:
         if not self.is_true(payout):
             return {"draft_digest": payout.draft_digest}
         return {
-            "draft_digest": payout.draft_digest and self.of_draft(payout),
-            "approval_digest": payout.approval_digest and self.of_approval(payout),
+            "draft_digest": payout.draft_digest and self.of(OF_DRAFT, payout),
+            "approval_digest": payout.approval_digest and self.of(OF_APPROVAL, payout),
         }
 
     def _has_digest(self, payout: Any, names: tuple[str, ...], digest: str | None) -> bool:

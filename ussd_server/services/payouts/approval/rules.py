@@ -13,7 +13,7 @@ from ussd_server.logs import Logger
 from ussd_server.models.clients import Client, User
 from ussd_server.models.payouts import ApprovalRules, Payout
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.payouts.approval.digests import PayoutDigests
+from ussd_server.services.payouts.approval.digests import OF_RULES, PayoutDigests
 from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, ApprovalRulesView, in_words
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import is_one_person, require_owner
@@ -104,7 +104,7 @@ class ApprovalRuleService:
             proposed_by=rules.proposed_by,
             updated_at=now,
         )
-        row.digest = self._digests.of_rules(row)
+        row.digest = self._digests.of(OF_RULES, row)
         ApprovalRules.put({"id": row.id}, {name: value for name, value in columns_of(row).items() if name != "id"})
         return now
 
@@ -121,7 +121,7 @@ def _rules_of(client_id: str, digests: PayoutDigests) -> _Rules:
     row = ApprovalRules.get_or_none(ApprovalRules.id == client_id)
     if row is None:
         return _Rules(_ONE, None, None)
-    if not digests.are_as_set(row):
+    if not digests.is_as_made(OF_RULES, row):
         log.error("approval rules are not what was set", client_id=client_id)
         raise ServiceError(Code.INVALID_REQUEST, "The approval rules were edited in the database; ask the operator")
     if not row.proposed or not _is_owner(row.proposed_by, client_id):

@@ -17,7 +17,6 @@ from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey, behind_secret
 from ussd_server.models.payouts import Approval, Payout
-from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import lowered_limit
 from ussd_server.services.leases import end_lease
 from ussd_server.services.mail.outbox import MailOutbox
@@ -25,7 +24,13 @@ from ussd_server.services.payouts.approval.approvers import end_approvals, stand
 from ussd_server.services.payouts.attempts import has_begun, is_under_way
 from ussd_server.services.payouts.holds import release
 from ussd_server.services.payouts.messages import PayoutStatus
-from ussd_server.services.payouts.records import begin_draft, cancel_round, complete, mark_cancelled, write_payout_event
+from ussd_server.services.payouts.records import (
+    begin_draft,
+    cancel_round,
+    cancel_unsent,
+    write_payout_audit,
+    write_payout_event,
+)
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import MAKE, ROLES_OF
 from ussd_server.status import Code, ServiceError
@@ -118,14 +123,15 @@ def withdraw_approvals(
     row.withdrawal_reason, row.updated_at = reason, now
     end_lease(row)
     if has_left:
-        _cancel_the_rest(row, reason, outbox, context, now)
+        cancel_unsent(row, outbox, now)
+        write_payout_audit("payout.cancelled", row, reason, context, now)
         return
     if row.status != PayoutStatus.DRAFT:
         begin_draft(row, now)
     row.withdrawn_at = now
     row.save()
     write_payout_event(row, "payout.approval_withdrawn", outbox, now)
-    _write_audit("payout.approval_withdrawn", row, reason, context, now)
+    write_payout_audit("payout.approval_withdrawn", row, reason, context, now)
 
 
 def _concerned(client_id: str, now: datetime, alone: Collection[str]) -> list[str]:
@@ -166,26 +172,9 @@ def _withdraw(
         if row.round > 1:
             cancel_round(row, now)
         else:
-            mark_cancelled(row, now)
             row.revoked_at = now
-            row.save()
-        _write_audit("payout.cancelled", row, maker.fault, context, now)
-
-
-def _cancel_the_rest(row: Payout, reason: str, outbox: MailOutbox, context: RequestContext, now: datetime) -> None:
-    mark_cancelled(row, now)
-    if is_under_way(row.id):
-        row.due_at = now
-        row.save()
-    else:
-        complete(row, outbox, now)
-    _write_audit("payout.cancelled", row, reason, context, now)
-
-
-def _write_audit(action: str, row: Payout, reason: str, context: RequestContext, now: datetime) -> None:
-    is_automatic = context.caller.kind is CallerKind.NOBODY
-    about = {"client_id": row.client_id, "object_id": row.id, "reason": reason}
-    write_audit_event(action, context, now, is_automatic=is_automatic, **about)
+            cancel_unsent(row, outbox, now)
+        write_payout_audit("payout.cancelled", row, maker.fault, context, now)
 
 
 def _giver(id_: str, grant: str, now: datetime) -> _Giver:

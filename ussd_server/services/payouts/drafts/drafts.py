@@ -24,6 +24,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.approval.approvers import caller_id, caller_people, end_approvals, standing
 from ussd_server.services.payouts.approval.digests import (
+    OF_DRAFT,
     PayoutDigests,
     ValidatedRow,
     digest_of_items,
@@ -188,7 +189,7 @@ class PayoutDrafts:
         payout.items_digest = digest_of_items(
             ValidatedRow._make(item.get(name) for name in ValidatedRow._fields) for item in with_pauses(items)
         )
-        payout.draft_digest = self._digests.of_draft(payout)
+        payout.draft_digest = self._digests.of(OF_DRAFT, payout)
         return payout, items
 
     def _require_as_validated(self, known: Payout) -> None:
