@@ -23,6 +23,7 @@ from ussd_server.services.payouts.approval.approval import PayoutApproval
 from ussd_server.services.payouts.approval.approvers import checked_note
 from ussd_server.services.payouts.approval.digests import PayoutDigests
 from ussd_server.services.payouts.approval.rules import approvals_needed
+from ussd_server.services.payouts.approval.withdrawals import cancel_unsent
 from ussd_server.services.payouts.attempts import has_begun, is_under_way
 from ussd_server.services.payouts.drafts.drafts import PayoutDrafts
 from ussd_server.services.payouts.holds import release, waiting_providers
@@ -215,7 +216,7 @@ class PayoutService:
         if row.round > 1 and not has_left:
             records.cancel_round(row, now)
         else:
-            records.cancel_unsent(row, self._outbox, now)
+            cancel_unsent(row, self._outbox, now)
         records.write_payout_audit("payout.cancelled", row, row.cancel_note, context, now)
 
 

@@ -18,7 +18,6 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approval.approvers import approval_views, standing, standing_of
-from ussd_server.services.payouts.attempts import is_under_way
 from ussd_server.services.payouts.messages import (
     FIELDS,
     AttemptView,
@@ -296,16 +295,6 @@ def complete(row: Payout, outbox: MailOutbox, now: datetime) -> None:
     row.completed_at, row.due_at, row.updated_at = now, None, now
     row.save()
     write_payout_event(row, "payout.completed", outbox, now)
-
-
-def cancel_unsent(row: Payout, outbox: MailOutbox, now: datetime) -> None:
-    """Cancel what was not sent of a locked payout, which is completed once nothing is under way."""
-    mark_cancelled(row, now)
-    if row.approved_at is not None and not is_under_way(row.id):
-        complete(row, outbox, now)
-        return
-    row.due_at = now if row.approved_at is not None else None
-    row.save()
 
 
 def write_payout_audit(action: str, row: Payout, reason: str | None, context: RequestContext, now: datetime) -> None:

@@ -42,13 +42,12 @@ from ussd_server.services.payouts.approval.digests import (
     validated_rows,
 )
 from ussd_server.services.payouts.approval.rules import approvals_needed
-from ussd_server.services.payouts.approval.withdrawals import require_still_allowed, withdraw_approvals
+from ussd_server.services.payouts.approval.withdrawals import cancel_unsent, require_still_allowed, withdraw_approvals
 from ussd_server.services.payouts.attempts import paid_lines, used_references
 from ussd_server.services.payouts.holds import reserve, write_fees
 from ussd_server.services.payouts.messages import MOST_LINES_NAMED, ApprovePayout, PayoutStatus
 from ussd_server.services.payouts.records import (
     ask_for_approval,
-    cancel_unsent,
     people_of_makers,
     write_payout_audit,
     write_payout_event,

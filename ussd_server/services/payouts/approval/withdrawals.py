@@ -27,7 +27,8 @@ from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.services.payouts.records import (
     begin_draft,
     cancel_round,
-    cancel_unsent,
+    complete,
+    mark_cancelled,
     write_payout_audit,
     write_payout_event,
 )
@@ -175,6 +176,16 @@ def _withdraw(
             row.revoked_at = now
             cancel_unsent(row, outbox, now)
         write_payout_audit("payout.cancelled", row, maker.fault, context, now)
+
+
+def cancel_unsent(row: Payout, outbox: MailOutbox, now: datetime) -> None:
+    """Cancel what was not sent of a locked payout, which is completed once nothing is under way."""
+    mark_cancelled(row, now)
+    if row.approved_at is not None and not is_under_way(row.id):
+        complete(row, outbox, now)
+        return
+    row.due_at = now if row.approved_at is not None else None
+    row.save()
 
 
 def _giver(id_: str, grant: str, now: datetime) -> _Giver:
