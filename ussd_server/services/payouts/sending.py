@@ -53,9 +53,12 @@ class PayoutSender:
         self._names, self._gate = names, creator.gate
 
     def claim(self, limit: int) -> list[str]:
-        """Lease up to `limit` payouts that are due, oldest first, to this caller; return their ids."""
-        due = Payout.select(Payout.id).where(is_due(Payout, self._clock.now())).order_by(Payout.due_at).limit(limit)
-        return [row.id for row in self._leases.claim(due, _LEASE_SECONDS)]
+        """Lease up to `limit` payouts that are due to this caller; return their ids.
+
+        Of those that changed the longest ago, so that one for which there was no room comes before those that had some.
+        """
+        due = Payout.select(Payout.id).where(is_due(Payout, self._clock.now())).order_by(Payout.updated_at)
+        return [row.id for row in self._leases.claim(due.limit(limit), _LEASE_SECONDS)]
 
     def advance(self, payout_id: str) -> None:
         """Advance a claimed payout one step."""
@@ -94,7 +97,7 @@ class PayoutSender:
             if not waiting and not is_under_way(row.id):
                 complete(row, self._outbox, now)
             else:
-                rest_seconds = _rest_seconds(row, now, is_waiting=bool(waiting), is_ready=bool(ready), made=made)
+                rest_seconds = _rest_seconds(row, now, is_waiting=bool(waiting), is_ready=bool(ready))
                 row.due_at = now + timedelta(seconds=rest_seconds)
                 row.save()
         if made:
@@ -148,12 +151,9 @@ class PayoutSender:
         return compare_names(item.name, registered), registered
 
 
-def _rest_seconds(row: Payout, now: datetime, *, is_waiting: bool, is_ready: bool, made: int) -> float:
+def _rest_seconds(row: Payout, now: datetime, *, is_waiting: bool, is_ready: bool) -> float:
     """The pause until the next step: short while rows can be released, else longer the longer nothing has changed."""
-    if is_waiting and is_ready:
-        # A payout for which there was no room comes before those that had some.
-        return _TICK_SECONDS if made else _TICK_SECONDS / 2
     if is_waiting:
-        return _PROVIDER_AWAY_SECONDS
+        return _TICK_SECONDS if is_ready else _PROVIDER_AWAY_SECONDS
     quiet_seconds: float = (now - row.updated_at).total_seconds()
     return min(max(_TICK_SECONDS, quiet_seconds / 10), _LONGEST_REST_SECONDS)
