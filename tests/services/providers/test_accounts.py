@@ -21,6 +21,7 @@ from tests.support.desk import FakeProvider
 from tests.support.money import a_client, balances, deposit, operator, request
 from ussd_server.cli.service.doctor_database import check_places
 from ussd_server.context import RequestContext
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.models.providers import ProviderAccount
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
@@ -114,6 +115,9 @@ def test_what_ends_or_switches_off_one_connection_leaves_the_other(
     pay(move, other, "collection", "first")
     seen = {client: services.provider_states.list(client)[0].status for client in (move.client, other)}
     assert seen == {move.client: "switched_off", other: "available"}
+    menus = ProviderStates(services.runtime.providers.takes_payments)
+    available = {client: menus.of(client.client_id)[f"{move.provider}.available"] for client in (move.client, other)}
+    assert available == {move.client: False, other: True}
     services.provider_states.switch(SwitchProvider(own, False, "It has a new token"), operator())
     services.provider_states.switch(SwitchProvider(move.provider, True, "maintenance"), operator())
     pay(move, move.client, "collection", "second")

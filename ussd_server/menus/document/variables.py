@@ -128,15 +128,21 @@ WIDEST_FACTS: Mapping[Name, str] = {
 class ProviderStates(Mapping[str, bool]):
     """`mtn.available` and the like. A state is asked for when an expression reads it, not at every step."""
 
-    def __init__(self, takes_payments: Callable[[str], bool] = lambda _: True) -> None:
+    def __init__(
+        self, takes_payments: Callable[[str, str | None], bool] = lambda *_: True, client_id: str | None = None
+    ) -> None:
         """`takes_payments` answers from memory. By default, in tools without a service, every provider does."""
-        self._takes_payments = takes_payments
+        self._takes_payments, self._client_id = takes_payments, client_id
+
+    def of(self, client_id: str) -> ProviderStates:
+        """Return the states of the connections that take a client's payments."""
+        return ProviderStates(self._takes_payments, client_id)
 
     def __getitem__(self, name: str) -> bool:
         provider, _, fact = name.partition(".")
         if fact != "available" or provider not in PROVIDER_NAMES:
             raise KeyError(name)
-        return self._takes_payments(provider)
+        return self._takes_payments(provider, self._client_id)
 
     def __iter__(self) -> Iterator[str]:
         return (f"{provider}.available" for provider in PROVIDER_NAMES)

@@ -55,7 +55,9 @@ def document_of(row: UssdSession) -> Document:
 
 def facts_of(row: UssdSession, providers: ProviderStates, has_pin: bool | None = None) -> SessionFacts:
     today = kampala_day(row.created_at)
-    return SessionFacts(row.phone_number, row.service_code, row.network, row.id, today, has_pin, providers)
+    return SessionFacts(
+        row.phone_number, row.service_code, row.network, row.id, today, has_pin, providers.of(row.client_id)
+    )
 
 
 @lru_cache(maxsize=256)

@@ -266,7 +266,11 @@ class MenuService:
     def _walk(self, request: messages.WalkMenu, context: RequestContext) -> Walk:
         document = documents.usable_document(self.document(request.menu_id, request.version, context))
         facts = SessionFacts(
-            request.phone_number, request.service_code, request.network, "walk", providers=self._provider_states
+            request.phone_number,
+            request.service_code,
+            request.network,
+            "walk",
+            providers=self._provider_states.of(context.client_id),
         )
         acts = [Act(each.kind.value, each.text) for each in request.acts]
         return walk(document, facts, acts, request.language, dialled_entries(request.entries))

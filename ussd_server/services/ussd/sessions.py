@@ -250,7 +250,9 @@ class Sessions:
 
     def state_of(self, row: UssdSession) -> State:
         """Return the engine's state of a session, with the secret entries that its screen may compare."""
-        return State.from_dict(row.state, _digest_of(row, self._digest_key(row), "secret"), self.provider_states)
+        return State.from_dict(
+            row.state, _digest_of(row, self._digest_key(row), "secret"), self.provider_states.of(row.client_id)
+        )
 
     def answered(self, row: UssdSession) -> AnsweredTexts:
         return AnsweredTexts(row.turns, _digest_of(row, self._digest_key(row)))
@@ -336,7 +338,7 @@ def may_be_paying(row: UssdSession) -> bool:
 
 def state_of(row: UssdSession, providers: ProviderStates) -> State:
     """Return the engine's state of a session."""
-    return State.from_dict(row.state, providers=providers)
+    return State.from_dict(row.state, providers=providers.of(row.client_id))
 
 
 def _end_event_of(row: UssdSession) -> dict[str, Any] | None:
