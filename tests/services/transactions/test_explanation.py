@@ -122,6 +122,12 @@ def view(kind: str, status: str, **more: Any) -> TransactionView:
         ),
         (
             "collection",
+            "reversed",
+            {"refunded_amount_cents": 500_000, "taken_back": True},
+            f"Operators took UGX 5,000 out of the books again {THEN}; its history says why. Complete.",
+        ),
+        (
+            "collection",
             "failed",
             {"code": "PAYER_DECLINED", "next_check_at": NEXT},
             f"The payer declined the payment, so UGX 5,000 stayed with the payer; MTN is asked once more {SOON}, and a new payment can be made.",
@@ -197,8 +203,8 @@ def view(kind: str, status: str, **more: Any) -> TransactionView:
 def test_a_sentence_says_where_the_money_is_and_what_happens_next(
     kind: str, status: str, more: dict[str, Any], sentence: str
 ) -> None:
-    is_in_review = more.pop("review", False)
-    assert explain(view(kind, status, **more), is_in_review=is_in_review) == sentence
+    known = {"is_in_review": more.pop("review", False), "is_taken_back": more.pop("taken_back", False)}
+    assert explain(view(kind, status, **more), **known) == sentence
 
 
 @pytest.mark.parametrize("code", FailureCode)

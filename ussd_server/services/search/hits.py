@@ -19,8 +19,7 @@ from ussd_server.services.payouts.messages import PayoutStates
 from ussd_server.services.payouts.records import payout_views
 from ussd_server.services.search.messages import SearchHit
 from ussd_server.services.transactions.doubles import doubles_of
-from ussd_server.services.transactions.explanation import explain
-from ussd_server.services.transactions.history import is_unsent, views_of
+from ussd_server.services.transactions.history import explanation_of, views_of
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.values import iso_milliseconds, written_amount
 
@@ -64,8 +63,7 @@ def transaction_hit(row: Transaction, view: TransactionView, client: str | None)
     party = gettext(" of %(number)s", number=view.phone_number) if view.phone_number else ""
     kind, amount = gettext(view.type.value).capitalize(), written_amount(view.amount_cents)
     title = f"{kind} {view.reference}: {amount}{party}, {gettext(view.status)}"
-    sentence = explain(view, is_in_review=row.is_in_review, is_unsent=is_unsent(row))
-    return SearchHit("transaction", row.id, client, title, sentence, row.created_at)
+    return SearchHit("transaction", row.id, client, title, explanation_of(row, view), row.created_at)
 
 
 def payout_hits(rows: Sequence[Payout], names: Names) -> list[SearchHit]:

@@ -23,21 +23,32 @@ _NEXT_STEPS = {
     Retry.AFTER_USER_ACTION: marked("a new payment can be made once this is put right"),
     Retry.WAIT: marked("a new payment can be made later"),
 }
-_TAKEN_BACK = marked("Operators took %(amount)s out of the books again %(since)s; its history says why")
-_OPERATOR_DECIDES = marked("an operator is finding out what happened")
 
 
-def explain(view: TransactionView, *, is_in_review: bool, is_unsent: bool = False) -> str:
+def explain(view: TransactionView, *, is_in_review: bool, is_unsent: bool = False, is_taken_back: bool = False) -> str:
     """Say where the money of a transaction is and what happens next.
 
     `is_in_review` says whether an operator must look at it. `is_unsent`: the provider could not be asked yet, and
-    certainly got nothing. Times are Kampala time.
+    certainly got nothing. `is_taken_back`: its money counts nowhere. Times are Kampala time.
     """
     if is_unsent and view.status is TransactionStatus.SUBMITTED:
         view = replace(view, status=TransactionStatus.CREATED)
-    where = _leaving(view) if view.type in _LEAVES else _ELSE.get(view.type, _arriving)(view)
+    if is_taken_back:
+        where = _taken_back(view)
+    else:
+        where = _leaving(view) if view.type in _LEAVES else _ELSE.get(view.type, _arriving)(view)
     ending = _next_step(view, is_in_review=is_in_review)
     return f"{where[0].upper()}{where[1:]}" + (f"; {ending}." if ending else gettext(". Complete."))
+
+
+def _taken_back(view: TransactionView) -> str:
+    if view.same_money_as:
+        return gettext(
+            "The provider reported %(amount)s twice; it counts as transaction %(other)s and was taken back here",
+            other=view.same_money_as,
+            **_values(view),
+        )
+    return gettext("Operators took %(amount)s out of the books again %(since)s; its history says why", **_values(view))
 
 
 def _arriving(view: TransactionView) -> str:
@@ -63,14 +74,6 @@ def _arriving(view: TransactionView) -> str:
             )
         case TransactionStatus.FAILED:
             text = gettext("%(failure)s, so %(amount)s stayed with the payer", failure=_failure(view), **values)
-        case TransactionStatus.REVERSED if view.same_money_as and view.refunded_amount_cents < view.amount_cents:
-            text = gettext(
-                "The provider reported %(amount)s twice; it counts as transaction %(other)s and was taken back here",
-                other=view.same_money_as,
-                **values,
-            )
-        case TransactionStatus.REVERSED if view.refunded_amount_cents < view.amount_cents:
-            text = gettext(_TAKEN_BACK, **values)
         case TransactionStatus.REVERSED:
             text = gettext("%(amount)s was collected and all of it was refunded to the payer", **values)
         case _:
@@ -117,8 +120,6 @@ def _leaving(view: TransactionView) -> str:
                 failure=_failure(view),
                 **values,
             )
-    if view.status is TransactionStatus.REVERSED:
-        return gettext(_TAKEN_BACK, **values)
     text = gettext("%(amount)s left the %(account)s and reached the %(receiver)s %(since)s", **values)
     return text + _although_failed(view)
 
@@ -140,8 +141,6 @@ def _transfer(view: TransactionView) -> str:
 
 def _deposit(view: TransactionView) -> str:
     values = _values(view)
-    if view.status is TransactionStatus.REVERSED:
-        return gettext(_TAKEN_BACK, **values)
     if view.status is not TransactionStatus.SUCCEEDED:
         return gettext("%(amount)s is not credited yet", **values)
     return gettext("%(amount)s was credited to the %(account)s by the operator %(since)s", **values)
@@ -163,8 +162,6 @@ def _settlement(view: TransactionView) -> str:
 
 def _correction(view: TransactionView) -> str:
     values = _values(view)
-    if view.status is TransactionStatus.REVERSED:
-        return gettext(_TAKEN_BACK, **values)
     if view.provider is None and view.reference.startswith("fill/"):
         return gettext("%(amount)s left the %(account)s %(since)s and filled a shortfall", **values)
     if view.effect is Effect.CREDIT:
@@ -191,7 +188,7 @@ def _next_step(view: TransactionView, *, is_in_review: bool) -> str:
     if next_check_at is not None:
         asks = gettext("%(provider)s is asked again %(at)s", provider=provider, at=_at(next_check_at))
     if is_in_review:
-        decides = gettext(_OPERATOR_DECIDES)
+        decides = gettext("an operator is finding out what happened")
         return gettext("%(first)s, and %(second)s", first=decides, second=asks) if asks else decides
     if view.status is TransactionStatus.CREATED and view.provider is not None:
         return gettext("it is sent as soon as %(provider)s takes it", provider=provider)

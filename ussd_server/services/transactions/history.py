@@ -226,10 +226,16 @@ def views_of(rows: Sequence[Transaction]) -> tuple[TransactionView, ...]:
 def view_with_history(row: Transaction) -> TransactionHistory:
     values = _beside_columns(row, makers_of([row])[row.id], _refunded_cents([row]).get(row.id, 0))
     view = view_of_row(TransactionHistory, row, **values, explanation="", events=_history_of(row))
-    return replace(view, explanation=explain(view, is_in_review=row.is_in_review, is_unsent=is_unsent(row)))
+    return replace(view, explanation=explanation_of(row, view))
 
 
-def is_unsent(row: Transaction) -> bool:
+def explanation_of(row: Transaction, view: TransactionView) -> str:
+    """One sentence: where the money of a transaction is now, and what happens next."""
+    is_taken_back = row.released_at is not None
+    return explain(view, is_in_review=row.is_in_review, is_unsent=_is_unsent(row), is_taken_back=is_taken_back)
+
+
+def _is_unsent(row: Transaction) -> bool:
     """Whether certainly nothing was sent to the provider, although sending it was tried."""
     return row.status == TransactionStatus.SUBMITTED and row.provider is not None and row.asked_at is None
 
@@ -294,7 +300,7 @@ _STAYED = (TransactionStatus.CREATED, TransactionStatus.SUBMITTED, TransactionSt
 def _history_of(row: Transaction) -> tuple[TransactionChange, ...]:
     changes = list(_HISTORY.rows(StatusChange, transaction_id=row.id))
     stayed = all(change.status in _STAYED for change in changes) and (
-        is_unsent(row) or (changes[-1].provider_call or {}).get("left_machine") is False
+        _is_unsent(row) or (changes[-1].provider_call or {}).get("left_machine") is False
     )
     entries = entries_of(row.id, row.provider)
     return tuple(
