@@ -350,3 +350,9 @@ def test_a_workbook_whose_dates_a_spreadsheet_may_have_exchanged_is_refused() ->
 def test_a_workbook_with_dates_and_texts_of_days_after_the_twelfth_is_read() -> None:
     rows = [["1", LATER, "Payment", 5000], ["2", "20/11/2026 10:00", "Payment", 5000]]
     assert shillings(lines_of(workbook([["Id", "Date", "Type", "Amount"], *rows]))) == [5000, 5000]
+
+
+def test_a_row_whose_cells_have_moved_is_refused_and_a_line_of_totals_passed_over() -> None:
+    moved = "x,2026-11-20 09:05:10,,y,Payment,256770000101,5000,UGX"
+    assert "its cells have moved" in refusal(file(LINE, moved))
+    assert len(lines_of(file(LINE, "Total,of,,the page,,,5000,UGX"))) == 1
