@@ -44,7 +44,7 @@ TARGETS = {
         [f"{_SERVICES}/bank"],
         ["tests/services/bank", "tests/gates/test_proposals.py", "tests/services/mail/test_notices.py"],
     ),
-    "movements": (
+    "incoming": (
         [f"{_SERVICES}/{each}" for each in ("gates", "incoming", "movements")],
         [
             "tests/gates",
