@@ -57,8 +57,7 @@ class ProviderStateService:
         kinds = dict.fromkeys(each.name for each in self._providers.connections)
         taking = [own for kind in kinds if (own := self._providers.get(kind, context.caller.client_id)) is not None]
         others = [each for each in self._providers.connections if each not in taking] if is_operator else []
-        owners = {name: client for (client, _), name in self._providers.owners().connections.items()}
-        clients = {row.id: row.name for row in Client.select().where(Client.id.in_(list(owners.values())))}
+        clients = self._clients_alone() if is_operator else {}
         states = []
         for provider in [*taking, *others]:
             sums = sums_of(provider.connection, workers, now)
@@ -69,7 +68,7 @@ class ProviderStateService:
                     provider=provider.name,
                     connection=provider.connection,
                     account=provider.account,
-                    client=clients.get(owners.get(provider.connection)),
+                    client=clients.get(provider.connection),
                     name=title(provider.name),
                     status=status,
                     collections=provider.bounds[Direction.COLLECTION],
@@ -90,6 +89,14 @@ class ProviderStateService:
                 )
             )
         return tuple(states)
+
+    def _clients_alone(self) -> dict[str, str]:
+        """The names of the clients that have connections of their own, by connection."""
+        owners = {name: client for (client, _), name in self._providers.owners().connections.items()}
+        if not owners:
+            return {}
+        names = {row.id: row.name for row in Client.select().where(Client.id.in_(list(owners.values())))}
+        return {connection: names[client] for connection, client in owners.items()}
 
     def changes(self, context: RequestContext) -> tuple[ProviderChange, ...]:
         """The last 20 changes of the providers that are set up here, newest first."""
