@@ -12,7 +12,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.movements import Movement, MovementReceipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.registry import PACKAGES
-from ussd_server.services.gates.receipts import direction_of, receipts_of, types_of
+from ussd_server.services.gates.receipts import RECEIPT_COLUMNS, direction_of, receipts_of, types_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin
 from ussd_server.values import comparable_receipt
 
@@ -20,7 +20,6 @@ from ussd_server.values import comparable_receipt
 _NEAR = timedelta(hours=48)
 _MOST_BESIDE = 5
 # A success has the rows of its receipts. Literally as the indexes `transactions_named`, which SQLite demands.
-_RECEIPTS = ("provider_transaction_id", "provider_receipt")
 _NAMED = "upper(replace(replace({}, '-', ''), ' ', ''))"
 _DID_NOT_SUCCEED = "{} IS NOT NULL AND status NOT IN ('succeeded', 'reversed')"
 # What was given back since has moved, too. Literally as the index `transactions_without_receipt`.
@@ -138,7 +137,7 @@ def has_receipt_of(written: Collection[str]) -> Any:
     """
     has_it: Any = Transaction.provider_transaction_id.in_(written) | Transaction.provider_receipt.in_(written)
     forms = set(map(comparable_receipt, written))
-    for column in _RECEIPTS:
+    for column in RECEIPT_COLUMNS:
         has_it |= SQL(_NAMED.format(column)).in_(forms) & SQL(_DID_NOT_SUCCEED.format(column))
     return has_it
 

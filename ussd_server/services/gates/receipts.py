@@ -22,6 +22,7 @@ DIRECTIONS = {
     TransactionType.REFUND: OUT,
     TransactionType.SETTLEMENT: OUT,
 }
+RECEIPT_COLUMNS = ("provider_transaction_id", "provider_receipt")
 _LOCK = 7_256_257 << 32
 
 

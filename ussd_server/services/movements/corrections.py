@@ -251,8 +251,10 @@ def _taken_back_by(payment: Transaction) -> Transaction | None:
 
 def _receipt_of(movement: Movement) -> str | None:
     """The receipt under which statements have a movement: the one of its first line, else one that it got since."""
+    if movement.receipt is not None:
+        return str(movement.receipt)
     since = MovementReceipt.get_or_none(MovementReceipt.movement_id == movement.id)
-    return movement.receipt or (None if since is None else str(since.written))
+    return None if since is None else str(since.written)
 
 
 def _require_fits(payment: Transaction, movement: Movement) -> None:

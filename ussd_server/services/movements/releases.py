@@ -24,7 +24,7 @@ from ussd_server.services.gates.held import hold
 from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind
 from ussd_server.services.gates.own_movements import make_own
-from ussd_server.services.gates.receipts import lock_movements
+from ussd_server.services.gates.receipts import RECEIPT_COLUMNS, lock_movements
 from ussd_server.services.gates.uses import merge, part, use
 from ussd_server.services.incoming import booking
 from ussd_server.services.movements.messages import EndMovement, MovementView, UndonePayment
@@ -256,7 +256,7 @@ def _take_receipts(row: Transaction, movement: Movement, now: datetime) -> None:
     """Take the receipts of a movement from a payment of ours, which is its own movement again."""
     receipts = MovementReceipt.select().where(MovementReceipt.movement_id == movement.id)
     forms = {each.receipt for each in receipts}
-    for column in ("provider_transaction_id", "provider_receipt"):
+    for column in RECEIPT_COLUMNS:
         if comparable_receipt(getattr(row, column) or "") in forms:
             row.change(updated_at=now, **{column: None})
 
