@@ -298,7 +298,7 @@ def complete(row: Payout, outbox: MailOutbox, now: datetime) -> None:
 
 
 def write_payout_audit(action: str, row: Payout, reason: str | None, context: RequestContext, now: datetime) -> None:
-    """Write an audit event about a payout; one that nobody caused is marked as automatic."""
+    """Write an audit event about a payout, marked as automatic where nobody caused it."""
     is_automatic = context.caller.kind is CallerKind.NOBODY
     about = {"client_id": row.client_id, "object_id": row.id, "reason": reason}
     write_audit_event(action, context, now, is_automatic=is_automatic, **about)
