@@ -94,6 +94,7 @@ def test_each_row_of_a_payout_is_paid_once_however_it_is_retried_and_lost() -> N
         ("retried-in-doubt", "paid_once"),
         ("name-used-up", "paid_once"),
         ("late-and-counted", "rows_are_charged_once"),
+        ("forgotten-attempts", "program_agrees"),
     ],
 )
 def test_a_planted_bug_of_payouts_is_found_within_ten_seeds(bug: str, rule: str) -> None:

@@ -172,6 +172,7 @@ def _earlier_attempts_are_forgotten() -> Any:
     """A row that is about to be sent is not compared with its earlier attempts."""
     return _together(
         patch.object(attempts, "paid_lines", lambda payout_id, lines: set()),
+        patch.object(approval, "paid_lines", lambda payout_id, lines: set()),
         patch.object(sending, "other_attempts", lambda row: []),
     )
 
