@@ -96,6 +96,15 @@ def test_nobody_waits_beside_the_phone_for_a_collection_that_cannot_leave(move: 
     assert "HTTP 401" in last.came
 
 
+def test_a_balance_that_is_not_asked_for_repeats_no_refusal(move: Move) -> None:
+    move.old.switches.change({"error_status": 401, "calls": ["token"]})
+    balances = [step for step in attempt(move).steps if step.step.startswith("balance")]
+    assert [(step.ok, "HTTP 401" in step.came) for step in balances] == [
+        (False, True),
+        (True, False) if move.provider == "airtel" else (False, True),
+    ]
+
+
 @pytest.mark.parametrize("move", ["mtn"], indirect=True)
 def test_a_callback_of_a_trial_is_noted_with_its_moment(move: Move) -> None:
     path = next(each.path for each in move.services.callbacks.paths(operator()) if each.provider == "mtn")

@@ -152,8 +152,10 @@ class _Trial:
     def _try_balance(self, direction: Direction) -> None:
         with self._step(f"balance for {direction}s", "our balance") as step:
             balance = self._provider.balance_cents(direction, self._timeout)
-            step.ok = balance is not None or not self._calls_since(step)
-            step.came = written_amount(balance) if balance is not None else self._provider.refusal or "none"
+            is_asked = self._calls_since(step)
+            step.ok = balance is not None or not is_asked
+            refusal = self._provider.refusal if is_asked else ""
+            step.came = written_amount(balance) if balance is not None else refusal or "none"
 
     def _try_name(self) -> None:
         with self._step("name of the number", "a name") as step:
