@@ -128,6 +128,7 @@ def test_a_provider_that_does_not_reply_is_named(folder: Path) -> None:
     assert findings["sandbox"]["mend"] is None
     assert findings["mtn"]["found"] == "does not return our balance: it accepts no connection"
     assert "USSD_MTN_" in findings["mtn"]["mend"]
+    assert "docs/guides/mtn.md" in findings["mtn"]["mend"]
 
 
 def test_a_product_that_is_refused_is_named_although_another_one_answers(folder: Path) -> None:

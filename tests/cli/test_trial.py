@@ -33,4 +33,6 @@ def test_a_trial_is_typed_once_reported_and_judged(
         assert [step["came"] for step in written["steps"]] == [step["came"] for step in report["steps"]]
     with serving(Replay(report | {"calls": []}).application()) as address:
         monkeypatch.setenv("USSD_MTN_BASE_URL", address)
-        assert run(*TRY, "--yes").exit_code == 1
+        result = run(*TRY, "--yes")
+        assert result.exit_code == 1
+        assert "docs/guides/mtn.md" in result.output

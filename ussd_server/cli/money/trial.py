@@ -68,6 +68,8 @@ def _lines(report: TrialReport) -> list[str]:
     lines = [line for step in report.steps for line in _step_lines(step)]
     if report.clock_difference_seconds is not None:
         lines.append(f"its clock differs from ours by {report.clock_difference_seconds:g} s")
+    if not report.is_as_expected:
+        lines.append(f"docs/guides/{report.provider}.md lists the causes of refusals")
     return lines
 
 

@@ -202,8 +202,9 @@ def _check_balance(provider: Provider) -> DoctorFinding:
     if is_returned and not refused:
         return DoctorFinding(provider.connection, "returns our balance")
     mend = (
-        f"Check the network, the settings that begin with USSD_{prefix_of(provider.connection)} and, if the "
-        "provider's certificate is not of a public authority, USSD_CA_FILE."
+        f"docs/guides/{provider.name}.md lists the causes. Check the network, the settings that begin with "
+        f"USSD_{prefix_of(provider.connection)} and, if the provider's certificate is not of a public authority, "
+        "USSD_CA_FILE."
     )
     product, said = next(iter(refused.items()), ("", ""))
     what = f"does not return our balance{product if is_returned else ''}"
