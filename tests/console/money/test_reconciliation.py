@@ -19,6 +19,7 @@ from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.reconciliation import closed_days
 from ussd_server.values import KAMPALA
 
 SILENT = "+256770000007"
@@ -216,20 +217,26 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     assert ("closed by you" in page, "Close the day" in page) == (True, False)
 
 
-def test_the_page_of_a_day_says_what_is_open_before_it_is_closed(
-    operator: Operators, services: Services, clock: MovableClock
+def test_the_page_of_a_day_says_what_is_open_before_it_is_closed_and_asks_once_what_covers_it(
+    operator: Operators, services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paid, lacking = pay(services), pay(services, "2")
     work(services, clock, 2.5)
     paid, lacking = Transaction.get_by_id(paid.id), Transaction.get_by_id(lacking.id)
     day = paid.completed_at.astimezone(KAMPALA).date()
     clock.advance(86_400)
+    asked, coverage_of = list[str](), closed_days.coverage_of
+    monkeypatch.setattr(closed_days, "coverage_of", lambda *day: asked.append(day[0]) or coverage_of(*day))
     ann, path = operator("ann"), f"/operator/days/sandbox/{day}"
+    ann.get(path)
+    assert asked == ["sandbox"]
     covered = upload(ann, csv_file([mtn_row(paid)]), covers_from=f"{day}", covers_to=f"{day}")
     assert covered.status_code == 303
     confirm_by(operator("bob"), "State what a statement covers")
     assert lacking.status == "succeeded"
+    asked.clear()
     page = ann.get(path).text
+    assert asked == ["sandbox"]
     assert ("1 difference is open" in page, "Close the day" in page, "UGX 5,000" in page) == (True, False, True)
 
 

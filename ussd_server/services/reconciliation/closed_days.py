@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 
 from peewee import IntegrityError
@@ -43,6 +43,21 @@ from ussd_server.values import KAMPALA, bounds_of_day, kampala_day, new_id, writ
 from ussd_server.wire import columns_of, view_of_row
 
 _DAYS_LISTED = 31
+
+
+@dataclass(frozen=True, slots=True)
+class DayPage:
+    """What operators see of a day: how it was closed, or the bridge with which it can be, or why there is none.
+
+    `statement_id` is the newest statement with a line of a day that none covers: operators can state that it does. A
+    day that `may_be_empty` has no payment either.
+    """
+
+    closed: ClosedDayView | None = None
+    bridge: DayBridge | None = None
+    refusal: str | None = None
+    statement_id: str | None = None
+    may_be_empty: bool = False
 
 
 class DayService:
@@ -116,15 +131,17 @@ class DayService:
         _require_signable(bridge, 2)
         return bridge
 
-    def may_be_empty(self, request: CloseDay, context: RequestContext) -> bool:
-        """Whether a day without a statement that covers it has no payment and no line either."""
-        context.require_operator()
-        return not (_covered(request) or _has_payments(request, self._clock.now()) or _statement_with_lines(request))
-
-    def uncovered_statement(self, request: CloseDay, context: RequestContext) -> str | None:
-        """The newest statement with a line of a day that none covers, of which operators can state that it does."""
-        context.require_operator()
-        return None if _covered(request) else _statement_with_lines(request)
+    def page(self, request: CloseDay, context: RequestContext) -> DayPage:
+        """What is known of a day; changes nothing."""
+        if (closed := self.show(request, context)) is not None:
+            return DayPage(closed)
+        covered, now = _covered(request), self._clock.now()
+        statement_id = None if covered else _statement_with_lines(request)
+        try:
+            return DayPage(bridge=self._bridge(request, covered, now), statement_id=statement_id)
+        except ServiceError as refusal:
+            may_be_empty = not (covered or statement_id or _has_payments(request, now))
+            return DayPage(refusal=refusal.message, statement_id=statement_id, may_be_empty=may_be_empty)
 
     def list(self, context: RequestContext) -> tuple[DayState, ...]:
         """The past 31 days of each account while the settings had it, newest first, and which of them are closed.

@@ -263,9 +263,9 @@ def test_a_day_with_a_line_of_theirs_is_not_closed_as_empty(services: Services, 
         pay(services, clock), Id="F-1", Date=f"{day} 09:00:00", Status="Failed", **{"External id": "unknown"}
     )
     clock.advance(2 * 86_400)
-    assert services.days.may_be_empty(CloseDay(day, "sandbox", BY), operator())
+    assert services.days.page(CloseDay(day, "sandbox", BY), operator()).may_be_empty
     store(services, [line])
-    assert not services.days.may_be_empty(CloseDay(day, "sandbox", BY), operator())
+    assert not services.days.page(CloseDay(day, "sandbox", BY), operator()).may_be_empty
     with pytest.raises(ServiceError, match="A statement has lines of this day"):
         close(services, day, is_empty=True)
 

@@ -64,25 +64,20 @@ def list_days(context: RequestContext) -> Response:
 def show_day(context: RequestContext, account: str, date: str) -> str:
     """A day: both sums, the bridge between them, what is open, and the button that closes it."""
     closing = _wanted(account, date, context)
-    closed, bridge, refusal = services().days.show(closing, context), None, None
-    uncovered = None if closed else services().days.uncovered_statement(closing, context)
-    if closed is None:
-        try:
-            bridge = services().days.bridge(closing, context)
-        except ServiceError as told:
-            refusal = told
+    seen = services().days.page(closing, context)
+    bridge, statement_id = seen.bridge, seen.statement_id
     return render_template(
         "console/reconciliation/day.html",
         day=closing,
-        closed=closed,
-        bridge=closed or bridge,
+        closed=seen.closed,
+        bridge=seen.closed or bridge,
         shown=bridge and _sums(bridge),
         takes_two=bridge is not None and bool(bridge.steps_for_two),
         is_ready=bridge is not None and not (bridge.missing or bridge.open_count),
-        statement=uncovered and services().provider_statements.show(uncovered, context),
-        is_proposed=uncovered and proposal_about(uncovered, context),
-        may_be_empty=bridge is None and closed is None and services().days.may_be_empty(closing, context),
-        refusal=refusal,
+        statement=statement_id and services().provider_statements.show(statement_id, context),
+        is_proposed=statement_id and proposal_about(statement_id, context),
+        may_be_empty=seen.may_be_empty,
+        refusal=seen.refusal,
         steps=_STEPS,
     )
 
