@@ -12,6 +12,7 @@ from flask import Response, flash, g, make_response, redirect, request, url_for
 
 from ussd_server import values
 from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, bounds_of_day
 
@@ -79,6 +80,14 @@ def phone_number(text: str) -> str | None:
     """
     plain = re.sub(r"[\s()./-]", "", values.without_marks(text, spaces_too=True))
     return values.phone_number(_NUMBER_START.sub("0", plain)) or text or None
+
+
+def client_id(text: str, context: RequestContext) -> str:
+    """The id of the client that the field `client` names by its name or id. Raises INVALID_REQUEST for no such one."""
+    try:
+        return services().clients.find(text.strip(), context).client_id
+    except ServiceError as error:
+        raise fault_of("client", error.message) from None
 
 
 def day(text: str, *, is_last: bool = False) -> datetime | None:

@@ -50,6 +50,8 @@ _MISTAKES = """width => {
         if (lines(node, word.index, word.index + word[0].length) > 1) found.push(`broken: ${word[0]}`);
   for (const form of document.querySelectorAll("form.filters"))
     if (width >= 1280 && form.offsetHeight > 80) found.push(`several lines: ${form.outerHTML}`);
+  for (const code of document.querySelectorAll("td.phone code"))
+    if (/^[+]?[0-9]{9,13}$/.test(code.textContent) && lines(code, 0, 1) > 1) found.push(`broken: ${code.textContent}`);
   for (const box of document.querySelectorAll("td.select input"))
     if (box.offsetWidth < 15) found.push("a check box is too small");
   return found;
@@ -215,4 +217,5 @@ class Visitor:
         page.set_viewport_size({"width": 768, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= 768, page.url
         assert page.locator(".table").evaluate_all(too_wide) == [], page.url
+        assert page.evaluate(_MISTAKES, 768) == [], page.url
         page.set_viewport_size({"width": width, "height": 900})

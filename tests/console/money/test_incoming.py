@@ -169,7 +169,7 @@ def test_an_account_is_corrected_by_two_operators_and_the_correction_taken_back(
     (held,) = services.movements.list(ListMovements(is_held=True), operator_of()).items
     ann, bob = operator("ann"), operator("bob")
     page = f"/operator/movements/{held.movement_id}"
-    assert ann.post(f"{page}/correct", client="nobody", reason="Case 17").status_code == 404
+    assert ann.post(f"{page}/correct", client="nobody", reason="Case 17").status_code == 400
     client = example_client.id
     assert ann.post(f"{page}/correct", client=client, reason="Case 17", account="+256770000001").status_code == 400
     assert ann.post(f"{page}/correct", client=client, reason="Case 17").status_code == 303

@@ -68,7 +68,8 @@ def test_an_operator_creates_a_channel_and_sees_its_path_only_on_request(
 ) -> None:
     ann = operator("ann")
     refused = ann.post("/operator/channels/new", adapter="json", client="nobody")
-    assert (refused.status_code, "Client not found" in refused.text) == (404, True)
+    assert (refused.status_code, "Client not found" in refused.text) == (400, True)
+    assert 'data-field="client"' in refused.text
     made = ann.post("/operator/channels/new", adapter="json", client=example_client.name, name="<b>Fest</b>").text
     (secret,) = set(re.findall(r'data-copy="/ussd/json/([^"]+)"', made))
     listed = ann.get("/operator/channels")

@@ -7,6 +7,7 @@ from typing import Any
 from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
+from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done
 from ussd_server.console.links import acting_for, link_to
@@ -151,11 +152,10 @@ def new_channel(_: RequestContext) -> str:
     return render_template("console/system/new_channel.html", form=request.form, adapters=adapters)
 
 
-@console.page("POST", "/operator/channels/new", who="operator", form_on="new_channel", refusals=(Code.NOT_FOUND,))
+@console.page("POST", "/operator/channels/new", who="operator", form_on="new_channel")
 def create_channel(context: RequestContext) -> Any:
     form = request.form
-    client = form.get("client", "").strip()
-    client_id = services().clients.find(client, context).client_id if client else None
+    client_id = forms.client_id(form["client"], context) if form.get("client") else None
     codes = tuple(form.get("codes", "").split())
     channel = services().channels.create(
         CreateChannel(form.get("adapter", ""), client_id, form.get("name", "").strip()[:100], codes), context

@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
+from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.pages.service.proposals import proposal_about, propose, proposers
@@ -23,7 +24,7 @@ _COLUMNS = (
     Column("direction", "Direction", "status"),
     Column("receipts", "Receipt", "reference", value=lambda each: ", ".join(each.receipts)),
     Column("amount", "Amount", "money"),
-    Column("phone_number", "Number", "code", missing="unknown"),
+    Column("phone_number", "Number", "phone", missing="unknown"),
     Column("name", "Name", where="files"),
     Column("code", "Typed", value=lambda each: _typed(each), missing="nothing", is_minor=True),
     Column("held_because", "Why", "sentence", value=lambda each: _why(each)),
@@ -77,8 +78,9 @@ def propose_end_of_movement(context: RequestContext, movement_id: str, end: str)
     if end == "assign":
         reason, parameters = f"The payer meant {typed['code']}"[:200], {"code": typed["code"]}
     elif end == "correct":
-        client_id = services().clients.find(typed["client"], context).client_id
-        parameters = {"client_id": client_id} | {name: typed[name] or None for name in ("payment", "account")}
+        parameters = {"client_id": forms.client_id(typed["client"], context)} | {
+            name: typed[name] or None for name in ("payment", "account")
+        }
     elif end == "return":
         parameters = {"other_id": typed["other"] or None}
     return propose(f"movement.{end}", movement_id, context, reason, **parameters)

@@ -57,7 +57,7 @@ _FIELD_TITLES = {name: name.replace("_", " ").capitalize() for name in messages.
 _OTHERS = "an operator, or a person or key that was deleted"
 _ITEM_COLUMNS = (
     Column("line", "Line", "number", is_minor=True),
-    Column("phone_number", "Phone number", "code"),
+    Column("phone_number", "Phone number", "phone"),
     Column("name", "Name"),
     Column("registered_name", "Registered name", is_minor=True),
     Column("names", "Names", "status", value=lambda item: _shown_match(item), where="page"),
