@@ -158,6 +158,17 @@ def test_every_page_of_operators_is_accessible_and_fits(
             take_screenshot(page, path, scheme, width)
 
 
+def test_pages_and_their_panels_fit_in_luganda(visitor: Visitor, console: Console, delivered: Paths) -> None:
+    own = f"/transactions/{console.pay()}", f"/payouts/{console.draft_payout()}"
+    with visitor.tab() as page:
+        page.context.add_cookies([{"name": "language", "value": "lg", "url": f"{console.base_url}/console"}])
+        for path in ("/webhooks", "/bank-account", "/people", "/security", "/api-keys", *own, *delivered):
+            page.goto(f"/console{path}")
+            assert page.locator("html").get_attribute("lang") == "lg"
+            for width in (390, 768, 1440):
+                visitor.check_width(page, width)
+
+
 @pytest.mark.parametrize(("scheme", "width"), LOOKS_OF_ONE_PAGE)
 def test_the_pages_of_an_installation_with_a_mail_server_are_accessible_and_fit(
     visitor: Visitor, console: Console, scheme: str, width: int, monkeypatch: pytest.MonkeyPatch
