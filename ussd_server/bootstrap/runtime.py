@@ -34,6 +34,7 @@ from ussd_server.services.leases import Leases
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.providers.accounts import renamed_accounts
 from ussd_server.services.providers.own_connections import OwnConnections
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
 from ussd_server.services.request_log.recorder import RequestRecorder
@@ -96,7 +97,11 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         keyring=keyring,
         vault=vault,
         tokens=tokens,
-        references=ProviderReferences(keyring, is_sandbox=settings.is_sandbox),
+        references=ProviderReferences(
+            keyring,
+            is_sandbox=settings.is_sandbox,
+            renamed=lambda: [f"{name}: {found}. {mend}" for name, found, mend in renamed_accounts(providers)],
+        ),
         limiter=limiter,
         key_cache=KeyCache(limiter.pipeline, limiter.circuit),
         last_uses=LastUses(clock),

@@ -32,7 +32,7 @@ from ussd_server.services.reconciliation.messages import CloseDay, CoverDays
 from ussd_server.services.statement_layouts.messages import PreviewStatement
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction
 from ussd_server.settings import Settings
-from ussd_server.status import ServiceError
+from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
 pytestmark = pytest.mark.both_databases
@@ -225,7 +225,9 @@ def test_a_payment_that_an_earlier_account_has_is_of_that_account(
         assert check_everything() == []
 
 
-def test_a_payment_under_way_keeps_its_account_and_a_new_name_is_told(settings: Settings, clock: MovableClock) -> None:
+def test_a_payment_keeps_its_account_and_none_is_created_under_a_new_name(
+    settings: Settings, clock: MovableClock
+) -> None:
     with ExitStack() as stack:
         move = Move(stack, settings, clock, "mtn")
         move.old.switches.change({"disbursements_pending": True})
@@ -235,12 +237,17 @@ def test_a_payment_under_way_keeps_its_account_and_a_new_name_is_told(settings: 
         (finding,) = check_places(move.services.runtime.settings, move.services.runtime.providers)
         assert finding.found == "its last payment was of the account mtn, and now its account is wallet"
         assert finding.mend == "A wallet keeps its name: set USSD_MTN_ACCOUNT=mtn."
+        with pytest.raises(ServiceError, match="set USSD_MTN_ACCOUNT=mtn") as refused:
+            move.pay("disbursement", "under the new name")
+        assert refused.value.code is Code.SERVICE_UNAVAILABLE
         move.old.clock.advance(1000)
         move.work(700)
         row = Transaction.get_by_id(payment)
         assert (row.status, row.provider_account) == ("succeeded", "mtn")
         assert balances(move.client.client_id)["provider:mtn"] == (60_000, 0)
         assert check_everything() == []
+        move.start(move.old)
+        assert move.pay("disbursement", "under the old name")
 
 
 @pytest.mark.parametrize("move", ["mtn"], indirect=True)

@@ -20,7 +20,6 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.operations import kept_check_value, read_service_clock
 from ussd_server.models.operators import Operator
 from ussd_server.models.ussd import Channel, SmppBind
-from ussd_server.providers.settings import prefix_of
 from ussd_server.security.key_ring import Keyring, master_key_of
 from ussd_server.security.secrets_file import Ring
 from ussd_server.services.operations.messages import DoctorFinding
@@ -222,10 +221,7 @@ def check_places(settings: Settings, providers: Providers) -> Iterator[DoctorFin
             "are final; or let two operators decide about each: `ussd-server transactions review`."
         )
         yield DoctorFinding(name, f"payments wait: {written_places(places)}, which the settings no longer have", mend)
-    for connection, account in renamed:
-        mend = f"A wallet keeps its name: set USSD_{prefix_of(connection.connection)}ACCOUNT={account}."
-        found = f"its last payment was of the account {account}, and now its account is {connection.account}"
-        yield DoctorFinding(connection.connection, found, mend)
+    yield from (DoctorFinding(*each) for each in renamed)
 
 
 def _reference_key(keyring: Keyring) -> DoctorFinding:

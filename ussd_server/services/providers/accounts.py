@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+from peewee import fn
 
 from ussd_server.models.providers import ProviderAccount
 from ussd_server.models.transactions import Transaction
-from ussd_server.providers.messages import Direction, Provider
+from ussd_server.providers.messages import Direction
 from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.providers.settings import prefix_of
 from ussd_server.services.providers.providers import Providers
 from ussd_server.status import Code, ServiceError
 
-_NEWEST = 1000
+_NEWEST = 10_000
 
 
 def known_accounts(providers: Providers) -> Mapping[str, str]:
@@ -32,15 +36,18 @@ def provider_of(account: str, providers: Providers) -> str:
     return known[account]
 
 
-def renamed_accounts(providers: Providers) -> list[tuple[Provider, str]]:
-    """The connections whose last payment, among the newest 1,000, was of another account, with that one's name."""
-    newest = Transaction.select(Transaction.sent_to, Transaction.provider_account).order_by(Transaction.id.desc())
-    sent = list(newest.where(Transaction.sent_to.is_null(False)).limit(_NEWEST))
-    last = {row.sent_to: row.provider_account for row in reversed(sent)}
+def renamed_accounts(providers: Providers) -> list[tuple[str, str, str]]:
+    """The connections whose last payment, among the newest 10,000, was of another account: what is so, and its mend."""
+    sent = Transaction.select(Transaction.id, Transaction.sent_to, Transaction.provider_account)
+    sent = sent.where(Transaction.sent_to.is_null(False)).order_by(Transaction.id.desc()).limit(_NEWEST)
+    names = sent.c.sent_to, sent.c.provider_account
+    rows: Any = Transaction.select(*names).from_(sent).group_by(*names).order_by(fn.MAX(sent.c.id.cast("TEXT")))
+    last: dict[str, str] = dict(rows.tuples())
     renamed = []
     for each in providers.connections:
-        before = {
-            account for place in map(each.place, Direction) if (account := last.get(place)) not in (None, each.account)
-        }
-        renamed += [(each, account) for account in sorted(before)]
+        before = {last.get(each.place(direction), each.account) for direction in Direction} - {each.account}
+        for account in sorted(before):
+            found = f"its last payment was of the account {account}, and now its account is {each.account}"
+            mend = f"A wallet keeps its name: set USSD_{prefix_of(each.connection)}ACCOUNT={account}."
+            renamed.append((each.connection, found, mend))
     return renamed

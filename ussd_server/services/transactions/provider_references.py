@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -36,8 +36,11 @@ class ProviderReferences:
     refuses it as a duplicate. Providers keep references for ever, so the derivation never changes.
     """
 
-    def __init__(self, keyring: Keyring, *, is_sandbox: bool = True) -> None:
-        self._keyring, self._is_sandbox = keyring, is_sandbox
+    def __init__(
+        self, keyring: Keyring, *, is_sandbox: bool = True, renamed: Callable[[], Sequence[str]] = tuple
+    ) -> None:
+        """`renamed` returns what is to be said of each connection whose account had another name."""
+        self._keyring, self._is_sandbox, self._renamed = keyring, is_sandbox, renamed
         self._is_verified = False
 
     def of_request(self, identity: RequestIdentity) -> str:
@@ -78,8 +81,9 @@ class ProviderReferences:
     def verify(self) -> None:
         """Raise SERVICE_UNAVAILABLE unless the reference key is the one that this database's payments were made with.
 
-        Also in production, where a sandbox made up money in the database. The first reference key that is used with a
-        database is kept as its own, by a check value.
+        Also in production, where a sandbox made up money in the database, and where an account got another name: no
+        statement would fit payments of both. The first reference key that is used with a database is kept as its own,
+        by a check value.
         """
         if self._is_verified:
             return
@@ -93,6 +97,9 @@ class ProviderReferences:
         if not self._is_sandbox and holds_sandbox_money():
             log.error("the database holds money of a sandbox: no payment is created")
             raise ServiceError(Code.SERVICE_UNAVAILABLE, SANDBOX_MONEY, retry_after_seconds=60)
+        if renamed := self._renamed():
+            log.error("an account at a provider got another name: no payment is created")
+            raise ServiceError(Code.SERVICE_UNAVAILABLE, " ".join(renamed), retry_after_seconds=60)
         self._is_verified = True
 
     def _derive(self, client_id: str, kind: TransactionType, *key: str) -> str:
