@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import MovableClock
-from tests.gates.two_records import HASHED, PAYER, RECEIPT, main_of, other_client
-from tests.gates.ways_in import CENTS, SHILLINGS, Enquired, World
+from tests.gates.test_corrections import correct
+from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, other_client
+from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, Enquired, World
 from tests.services.operators.test_operators import context_of
+from tests.support.money import operator
+from ussd_server.services.movements.messages import SameMovement
 from ussd_server.services.operators.messages import ConfirmProposal, Propose
 from ussd_server.status import ServiceError
 
@@ -38,3 +41,22 @@ def test_a_proposal_to_settle_is_confirmed_only_with_the_payment_that_contests_t
         f"pending, under review: its receipt is that of transaction {paid.transaction_id}. Transaction "
         f"{paid.transaction_id} of tea, which may be the same money, is succeeded"
     )
+
+
+def test_a_proposal_to_take_a_use_back_says_what_becomes_of_its_payment(world: World, clock: MovableClock) -> None:
+    ours = Enquired(world, "silent", PAYER, RECEIPT)
+    ours.prepare()
+    ours.succeeds()
+    ours.ask_now()
+    for receipt, number in (("N1", PAYER), ("N2", "+256772000009")):
+        world.till.pay("thanks", SHILLINGS, receipt, number=number)
+    other, mine = held(world)
+    world.services.movement_uses.take_as_same(SameMovement(mine.movement_id, BY, SECOND), operator())
+    corrected = correct(world, other)
+    ann, ben = (context_of(world.services, clock, f"{name}@ops.example") for name in ("ann", "ben"))
+    for each in (mine, other):
+        world.services.proposals.propose(Propose("movement.release", each.movement_id, "A mistake"), ann)
+    assert {each.effect and each.effect.state_after for each in world.services.proposals.show_open(ben)} == {
+        f"held; transaction {ours.transaction_id} still counts, without this movement and its receipts",
+        f"held; transaction {corrected.id} is reversed",
+    }

@@ -50,7 +50,13 @@ from ussd_server.services.providers.accounts import provider_of
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row
-from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionStatus
+from ussd_server.services.transactions.messages import (
+    SUCCESSFUL,
+    UNFINISHED,
+    Origin,
+    TransactionStatus,
+    TransactionType,
+)
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import bounds_of_day, is_id, kampala_day
 from ussd_server.wire import Page, view_of_row
@@ -275,7 +281,9 @@ def views_of_movements(rows: Iterable[Movement]) -> Sequence[MovementView]:
         for use in MovementUse.select().where(MovementUse.movement_id.in_(used)).order_by(MovementUse.number)
     }
     ours = Transaction.select(Transaction.id, Transaction.provider_reference).where(
-        Transaction.id.in_([row.transaction_id for row in movements]), Transaction.origin != Origin.PAYER
+        Transaction.id.in_([row.transaction_id for row in movements]),
+        Transaction.origin != Origin.PAYER,
+        Transaction.type != TransactionType.CORRECTION,
     )
     names = {row.id: row.provider_reference for row in ours}
     return [

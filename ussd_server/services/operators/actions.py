@@ -213,8 +213,8 @@ class TwoPersonActions:
     def _effect_of_release(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         movement = self._releases.preview(proposal.object_id, context)
         user = movement.use and movement.use.transaction_id
-        loses = "has its receipts no more" if movement.reference else "is reversed"
-        after = f"held; transaction {user} {loses}" if user else "held"
+        then = "still counts, without this movement and its receipts" if movement.reference else "is reversed"
+        after = f"held; transaction {user} {then}" if user else "held"
         if movement.same_as is not None:
             after = f"held, as other money than movement {movement.same_as}"
         if movement.counterpart is not None:
