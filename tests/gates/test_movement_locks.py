@@ -13,7 +13,7 @@ from tests.gates.test_corrections import correct, taken_back
 from tests.gates.test_releases import release, sold
 from tests.gates.two_records import PAYER, held, seen
 from tests.gates.ways_in import BY, SECOND, SHILLINGS, Enquired, World
-from tests.services.reconciliation.statement_files import reconcile
+from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.competitors import Compete
 from tests.support.money import operator
@@ -23,7 +23,8 @@ from ussd_server.models.ledger import Account
 from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.receipts import lock_movement
-from ussd_server.services.movements.messages import SameMovement
+from ussd_server.services.movements.messages import AssignMovement, SameMovement
+from ussd_server.services.reconciliation.messages import UndoImport
 from ussd_server.status import ServiceError
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
@@ -77,3 +78,52 @@ def test_a_statement_locks_what_proved_to_be_one_in_the_order_of_operators(world
         lock_movement(Movement.get_by_id(second))
     importing.result()
     assert [each.movement_id for each in held(world)] == [second, first]
+
+
+def test_a_line_without_an_id_is_found_to_be_a_payment_in_the_order_of_their_movements(
+    world: World, compete: Compete
+) -> None:
+    paid = str(world.notify("R1", PAYER).transaction_id)
+    reconcile(world.services, [Enquired(world, "", PAYER, "").line("", "")])
+    (moved,) = held(world)
+    say = SameMovement(moved.movement_id, BY, SECOND, paid)
+    with unit_of_work():
+        lock_row(Movement, Movement.get(Movement.transaction_id == paid).id)
+        saying = compete(partial(world.services.movement_uses.take_as_same, say, operator()))
+        lock_row(Movement, moved.movement_id)
+    saying.result()
+    assert (held(world), check_everything()) == ((), [])
+
+
+def test_a_payment_learns_a_receipt_in_the_order_of_its_movement_and_that_of_the_receipt(
+    world: World, compete: Compete
+) -> None:
+    ours = Enquired(world, "silent", PAYER, "")
+    ours.prepare()
+    ours.succeeds()
+    ours.ask_now()
+    for receipt, number in (("R9", PAYER), ("A1", "+256772000001"), ("A2", "+256772000002")):
+        world.till.pay("thanks", SHILLINGS, receipt, number=number)
+    second, first, own = (each.movement_id for each in held(world))
+    for movement_id, other_id in ((second, first), (own, ours.transaction_id)):
+        world.services.movement_uses.take_as_same(SameMovement(movement_id, BY, SECOND, other_id), operator())
+    with unit_of_work():
+        lock_movement(Movement.get_by_id(own))
+        importing = compete(partial(reconcile, world.services, [mtn_row(ours.row, Id="A2")]))
+        lock_row(Movement, first)
+    importing.result()
+    assert (held(world), check_everything()) == ((), [])
+
+
+def test_an_import_is_undone_after_what_operators_say_at_that_moment_of_its_movements(
+    world: World, compete: Compete
+) -> None:
+    statement = reconcile(world.services, [Enquired(world, "", PAYER, "").line("N1", "")]).statement
+    (moved,) = held(world)
+    undo = UndoImport(statement.statement_id, BY, SECOND)
+    with unit_of_work():
+        world.services.movement_uses.assign(AssignMovement(moved.movement_id, "SCH1042", BY, SECOND), operator())
+        undoing = compete(partial(world.services.provider_statements.undo, undo, operator()))
+    with pytest.raises(ServiceError, match=f"it alone told of movement {moved.movement_id}"):
+        undoing.result()
+    assert check_everything() == []

@@ -36,7 +36,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.given_back import can_be_given_back
 from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS, payers_payment_like
 from ussd_server.services.gates.messages import Told, UseKind, WayIn
-from ussd_server.services.gates.own_movements import make_own, take_movement
+from ussd_server.services.gates.own_movements import make_own, own_of, take_movement
 from ussd_server.services.gates.receipts import (
     DIRECTIONS,
     NOBODY,
@@ -235,7 +235,9 @@ def recovering(within: Within) -> Within:
 
 def learn_receipt(row: Transaction, written: str, way: WayIn, now: datetime) -> str | None:
     """Give a receipt to a locked payment that succeeded without it; return why it must be reviewed instead."""
-    money = money_of(account_of(row), direction_of(row), written)
+    receipt, own = lock_receipt(account_of(row), direction_of(row), written), own_of(row)
+    lock_in_order([receipt.movement_id, own.id if own else None])
+    money = money_of_receipt(receipt)
     if money.used_by not in (None, row.id):
         return _SAME_RECEIPT.format(money.used_by)
     if money.movement is not None and money.movement.use_kind not in (None, UseKind.PAYMENT):

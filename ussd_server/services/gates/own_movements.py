@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ussd_server.database.unit_of_work import for_update
 from ussd_server.logs import Logger
 from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
@@ -14,6 +13,7 @@ from ussd_server.services.gates.receipts import (
     account_of,
     direction_of,
     give_receipt,
+    lock_in_order,
     lock_receipt,
     money_of_receipt,
     receipts_of,
@@ -40,12 +40,20 @@ def make_own(
         note_told(movement, way, told_at)
     movement.save(force_insert=True)
     use(movement, UseKind.PAYMENT, now, row.id)
-    for each in [lock_receipt(told.account, told.direction, each) for each in receipts_of(row)]:
+    receipts = [lock_receipt(told.account, told.direction, each) for each in receipts_of(row)]
+    lock_in_order(each.movement_id for each in receipts)
+    for each in receipts:
         other = money_of_receipt(each).movement
         if other is not None and other.use_kind is None and other.amount_cents == row.amount_cents:
             merge(other, movement, now)
         elif other is None and each.transaction_id in (None, row.id):
             give_receipt(each, movement_id=movement.id)
+    return movement
+
+
+def own_of(row: Transaction) -> Movement | None:
+    """The movement that a locked payment uses; None where the payment is its own."""
+    movement: Movement | None = Movement.get_or_none(Movement.transaction_id == row.id)
     return movement
 
 
@@ -57,7 +65,7 @@ def take_movement(
     now: datetime,
     decided_by: str | None = None,
 ) -> bool:
-    """Give a receipt, and the held movement that has it, to a locked payment that succeeded.
+    """Give a receipt, and the held movement that has it, to a locked payment that succeeded, whose own is locked, too.
 
     `written` is empty for a movement without a receipt. Returns whether it was given: not to a payment that counts
     nowhere, nor other money to any.
@@ -69,7 +77,7 @@ def take_movement(
         movement is not None and (movement.account, movement.direction, movement.amount_cents) != moved
     ):
         return False
-    own = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
+    own = own_of(row)
     if own is None and row.provider_transaction_id is not None and movement is not None:
         own = make_own(row, WayIn.ENQUIRY, row.completed_at, now, row.provider_transaction_id)
     if written and comparable_receipt(written) not in map(comparable_receipt, receipts_of(row)):

@@ -138,12 +138,13 @@ def lock_movement(unlocked: Movement) -> Movement:
     return movement
 
 
-def lock_movements(unlocked: Sequence[Movement]) -> list[Movement]:
+def lock_movements(unlocked: Iterable[Movement | None]) -> list[Movement]:
     """Movements, locked after their receipts, each in one order; in that of their ids."""
-    for place in sorted({(each.account, each.direction) for each in unlocked}):
-        here = [each.receipt for each in unlocked if (each.account, each.direction) == place]
+    movements = [each for each in unlocked if each is not None]
+    for place in sorted({(each.account, each.direction) for each in movements}):
+        here = [each.receipt for each in movements if (each.account, each.direction) == place]
         lock_receipts(*place, filter(None, here))
-    return lock_in_order(each.id for each in unlocked)
+    return lock_in_order(each.id for each in movements)
 
 
 def lock_in_order(movement_ids: Iterable[str | None]) -> list[Movement]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import find_row, lock_row
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.movements import Movement, MovementReceipt
 from ussd_server.models.statements import (
     DifferenceInStatement,
@@ -23,7 +23,7 @@ from ussd_server.services.gates.given_back import RELEASED, is_to_us, outside_of
 from ussd_server.services.gates.held import hold
 from ussd_server.services.gates.likeness import named_by
 from ussd_server.services.gates.messages import UseKind
-from ussd_server.services.gates.own_movements import make_own
+from ussd_server.services.gates.own_movements import make_own, own_of
 from ussd_server.services.gates.receipts import RECEIPT_COLUMNS, lock_movements
 from ussd_server.services.gates.uses import merge, part, use
 from ussd_server.services.incoming import booking
@@ -117,16 +117,16 @@ class ReleaseService:
         reason, now = request.reason.strip(), self._clock.now()
         with unit_of_work():
             row, differences = _unmoved(request.transaction_id)
-            movement = for_update(Movement.select().where(Movement.transaction_id == row.id)).first()
-            movement = movement or make_own(row, None, now, now, row.provider_transaction_id)
+            # Whatever tells of its receipts from now on finds what moved instead, or the movement.
+            instead = next((each.movement_id for each in differences if each.movement_id is not None), None)
+            own, first = own_of(row), None if instead is None else find_movement(instead)
+            locked = {each.id: each for each in lock_movements([own, first])}
+            movement = locked[own.id] if own else make_own(row, None, now, now, row.provider_transaction_id)
             use(movement, UseKind.RELEASE, now, row.id, decided_by, reason)
             sign_last_use(self._vault, movement.id)
             _take_back(row, now, f"It never moved: {reason}")
-            # Whatever tells of its receipts from now on finds what moved instead, or the movement.
-            instead = [each.movement_id for each in differences if each.movement_id is not None]
-            if instead and not movement.told:
-                (first,) = lock_movements([find_movement(instead[0])])
-                merge(movement, first, now, decided_by)
+            if instead is not None and not movement.told:
+                merge(movement, locked[instead], now, decided_by)
                 sign_last_use(self._vault, movement.id)
             else:
                 hold(movement, RELEASED.format(reason), now)

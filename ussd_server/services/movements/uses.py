@@ -12,7 +12,7 @@ from ussd_server.models.movements import IN, OUT, TO_BE_GIVEN_BACK, Movement
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.gates.movements import decide_again
-from ussd_server.services.gates.own_movements import take_movement
+from ussd_server.services.gates.own_movements import own_of, take_movement
 from ussd_server.services.gates.receipts import direction_of, lock_movements
 from ussd_server.services.gates.uses import merge, use
 from ussd_server.services.incoming import booking
@@ -83,12 +83,12 @@ class MovementUseService:
             # Before the receipt and the movement, as the processing of payments locks them.
             payment = Transaction.get_or_none(Transaction.id == other_id)
             payment = payment and lock_row(Transaction, payment.id)
-            if payment is None:
-                lock_movements([find_movement(request.movement_id), find_movement(other_id)])
+            first = find_movement(other_id) if payment is None else own_of(payment)
+            locked = {each.id: each for each in lock_movements([find_movement(request.movement_id), first])}
             movement = held_movement(request.movement_id, may_have_payment=True)
             action, reason, client_id = "movement.same", "It is the money of the payment", None
             if payment is None:
-                first = find_movement(other_id)
+                first = locked[other_id]
                 if not _may_be_one(movement, first):
                     raise refusal("The other movement is of another account, direction or amount")
                 merge(movement, first, now, decided_by)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from peewee import chunked
 
 from ussd_server.database.tables import CompiledQuery, find_row, param
+from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.movements import IN, OUT, Movement
 from ussd_server.models.statements import (
     DifferenceInStatement,
@@ -130,6 +131,7 @@ def forget_untold(movement_ids: Collection[str], now: datetime) -> list[Movement
     )
     used: list[Movement] = []
     for some in chunked(sorted(movement_ids), _AT_ONCE):
+        for_update(Movement.select(Movement.id).where(Movement.id.in_(some)).order_by(Movement.id)).execute()
         rows = list(Movement.select().where(Movement.id.in_(some), Movement.id.not_in(told)))
         firsts, first_of = _untold(rows, told)
         used += [row for row in firsts.values() if row.use_kind is not None]
