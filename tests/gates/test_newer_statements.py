@@ -30,6 +30,45 @@ def unmoved(world: World, transaction_id: str) -> None:
     world.services.releases.end_unmoved(UndonePayment(transaction_id, CASE, BY, SECOND), operator())
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_providers_own_reversal_beside_a_refund_is_held_in_whichever_file_it_comes(
+    world: World, ours: Enquired, at_once: bool, is_named: bool
+) -> None:
+    ours.report()
+    # As at Airtel, the refund has the receipt of its collection, and its line another one.
+    world.refund(ours.transaction_id, RECEIPT)
+    refund = Transaction.get(Transaction.refund_of == ours.transaction_id)
+    name = refund.provider_reference if is_named else ours.row.provider_reference
+    refunded = mtn_row(refund, Id="RF", **{"External id": name})
+    sale, taken = mtn_row(ours.row), mtn_row(ours.row, Id="REV1", Type="Reversal")
+    for lines in [[taken, refunded]] if at_once else [[taken], [refunded, taken]]:
+        reconcile(world.services, [sale, *lines])
+    (second,) = held(world)
+    reconcile(world.services, [refunded, taken, sale])
+    assert (held(world), open_reviews(world.services)) == ((second,), ())
+    before = main_of(world.client.id)
+    correct(world, second)
+    assert before - main_of(world.client.id) == CENTS
+
+
+@pytest.mark.parametrize("receipt", ["P1", None, "other"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_second_payment_under_our_own_name_is_held_in_whichever_file_it_comes(
+    world: World, ours: Enquired, at_once: bool, receipt: str | None
+) -> None:
+    ours.succeeds(receipt)
+    ours.ask_now()
+    first, second = mtn_row(ours.row, Id="P1"), mtn_row(ours.row, Id="P2")
+    for lines in [[first, second]] if at_once else [[first], [second]]:
+        found = reconcile(world.services, lines)
+    (twice,) = held(world)
+    assert found.statement.theirs_cents - found.statement.ours_cents == CENTS
+    reconcile(world.services, [second, first])
+    assert [each.movement_id for each in held(world)] == [twice.movement_id]
+    assert open_reviews(world.services) == ()
+
+
 def test_what_replaced_a_success_of_another_amount_is_not_held_again(world: World, ours: Enquired) -> None:
     sold(world)
     before = main_of(world.client.id)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row
+from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.competitors import competing
 from tests.support.money import a_client, balances, deposit, operator, request, work
@@ -21,6 +21,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.movements import IN
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.receipts import money_of
+from ussd_server.services.movements.messages import ListMovements
 from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment, RecoveredPayment
 from ussd_server.services.transactions.messages import CreateRefund, ListTransactions, TransactionType
 from ussd_server.settings import Settings
@@ -157,6 +158,23 @@ def test_a_lost_refund_whose_line_names_its_collection_alone_is_found_beside_a_k
     work(services, clock, 5)
     lost = find(services, clock, mtn_row(collected), mtn_row(collected, Id="REV2", Type="Reversal", Amount="2,000.00"))
     assert [(each.provider_id, each.type, each.amount_cents) for each in lost] == [("REV2", "refund", 200_000)]
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("amount", ["5,000.00", "+5,000.00"])
+def test_what_came_back_of_a_lost_disbursement_is_no_lost_payment_and_is_held_as_money_that_came(
+    services: Services, clock: MovableClock, client: RequestContext, amount: str
+) -> None:
+    rows = [
+        line(services, client, clock, "disbursement"),
+        line(services, client, clock, "disbursement", Id="REV1", Type="Reversal", Amount=amount),
+    ]
+    assert [each.provider_id for each in find(services, clock, *reversed(rows))] == ["990001"]
+    for row in rows:
+        reconcile(services, [row])
+    held = services.movements.list(ListMovements(is_held=True), operator()).items
+    assert [(each.direction, *each.receipts) for each in held] == [("in", "REV1"), ("out", "990001")]
+    assert check_everything() == []
 
 
 def test_a_lost_refund_that_fits_two_collections_needs_the_name_of_one(

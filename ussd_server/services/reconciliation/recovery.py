@@ -21,6 +21,7 @@ from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.processing.outcomes import follow_refunds
 from ussd_server.services.providers.accounts import provider_of
 from ussd_server.services.reconciliation.comparing.matching import Matcher
+from ussd_server.services.reconciliation.days.lines import pairs_told
 from ussd_server.services.reconciliation.messages import (
     BookLost,
     Claim,
@@ -66,7 +67,7 @@ class RecoveryService:
         for account, source in request.statements:
             provider = provider_of(account, self._providers)
             reader = self._statements.reader_of(provider, request.reading)
-            matcher = Matcher(account, provider, reader.dates)
+            matcher = Matcher(account, provider, reader.dates, pairs_told)
             lost = []
             try:
                 for lines in chunked(reader.lines(source), _BATCH):
@@ -76,6 +77,7 @@ class RecoveryService:
                     if len(lost) > _MOST_LOST:
                         raise ServiceError(Code.INVALID_REQUEST, "Too many payments are unknown; is it the right file?")
                 matcher.others.refuse()
+                matcher.end()
             except SpreadsheetError as error:
                 raise ServiceError(Code.INVALID_REQUEST, f"{account}: {error}") from None
             lost_payments += [
@@ -194,7 +196,8 @@ def _receipts_at(account: str, direction: str, request: BookLost) -> list[str]:
 
 def _is_unknown(compared: ComparedLine) -> bool:
     if compared.verdict is Verdict.REVERSAL:
-        return compared.is_difference
+        # What brings money back is no payment of ours: its statement holds it.
+        return compared.is_difference and int(compared.theirs or 0) <= 0
     return compared.verdict is Verdict.NOT_OURS and compared.transaction_id is None
 
 

@@ -29,7 +29,7 @@ from ussd_server.services.providers.accounts import known_accounts, provider_of
 from ussd_server.services.reconciliation import imports, messages
 from ussd_server.services.reconciliation.comparing.matching import Match, Matcher
 from ussd_server.services.reconciliation.days import coverage
-from ussd_server.services.reconciliation.days.lines import DayLine, PackedDays
+from ussd_server.services.reconciliation.days.lines import DayLine, PackedDays, pairs_told
 from ussd_server.services.reconciliation.imports import ImportedLines
 from ussd_server.services.reconciliation.reading.conventions import FileConventions
 from ussd_server.services.reconciliation.reading.running_balance import RunningBalance
@@ -78,7 +78,7 @@ class ProviderStatementService:
             names = require_two_names(request.by, request.second)
         provider = self.provider_of(request.account, context)
         reader = self.reader_of(provider, request.reading)
-        matcher = Matcher(request.account, provider, reader.dates)
+        matcher = Matcher(request.account, provider, reader.dates, pairs_told)
         comparison = _Comparison(request, reader, matcher)
         digest = _digest_of(request.source)
         comparison.run()
@@ -299,6 +299,7 @@ class _Comparison:
                 self.balance.follow(line)
                 matches.append(match)
             self._request.on_progress(self._reader.count)
+        self._matcher.end()
         period = self._reader.proven_period()
         yield from map(self._decided, with_pauses(matches.read()))
         if self._request.covers is not None:

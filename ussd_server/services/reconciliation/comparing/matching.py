@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+
+from peewee import chunked
 
 from ussd_server.models.movements import users_of_receipts
+from ussd_server.models.statements import StatementDifference
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.gates.given_back import counts_elsewhere
@@ -20,6 +23,10 @@ from ussd_server.services.reconciliation.reading.statement_lines import Period, 
 from ussd_server.services.transactions.messages import Origin, TransactionType
 from ussd_server.values import comparable_receipt, is_id, with_hyphens
 
+PairsTold = Callable[[str, datetime, datetime], Iterator[tuple[str, bytes]]]
+"""What stored statements tell of an account between two moments: payments, each with the digest of its line."""
+_AT_ONCE = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -27,31 +34,46 @@ class Match:
 
     `unmoved` is the status of a line that names a payment of ours and moved no money: another line of the statement may
     report the payment's success. It is None for a final result. `our_cents` is what the line adds to our sum if no such
-    line follows. `at` and `receipt` are of the line.
+    line follows. `is_by_name`: the payment has another receipt than the line. `at` and `receipt` are of the line.
     """
 
     compared: ComparedLine
     unmoved: LineStatus | None = None
     our_cents: int = 0
+    is_by_name: bool = False
     at: datetime | None = None
     receipt: str = ""
+
+
+class _ByName(NamedTuple):
+    """A payment that a line of another receipt names: the line, what it adds to our sum, and when it can have moved."""
+
+    receipt: bytes
+    our_cents: int
+    begin: datetime
+    end: datetime
 
 
 class Matcher:
     """Compares one statement with the transactions of its account.
 
     A line is matched by the provider's id, then by our reference, never by its amount. A transaction is matched once,
-    by a success before a failure: a second success is not ours. Memory grows by some 100 bytes for each matched line.
+    by a success before a failure: a second success is not ours. A line of another receipt than the payment's is the
+    second one where a stored statement, or another line, has the payment. Memory grows by some 100 bytes for each line.
     """
 
-    def __init__(self, account: str, provider: str, dates: StatementDates) -> None:
+    def __init__(self, account: str, provider: str, dates: StatementDates, pairs_told: PairsTold) -> None:
         """`dates` receive the dates of matched lines."""
         self._account, self.others = account, OtherAccounts(account, provider)
-        self._dates = dates
+        self._dates, self._pairs_told = dates, pairs_told
         self._matched: set[bytes] = set()
         self._failed: set[bytes] = set()
-        # Reversals that name a collection alone, with its refunds: another line may be the refund.
+        self._by_name: dict[bytes, _ByName] = {}
+        # Names of lines that left and are not ours: an unsigned reversal of one brings its money back.
+        self._left: set[str] = set()
+        # Reversals that name a collection alone, with its refunds, or nothing of ours: other lines say what they are.
         self._put_off: dict[int | None, tuple[ProviderLine, list[OurPayment], dict[str, list[OurPayment]]]] = {}
+        self._late: dict[int | None, Match] = {}
         self.ours_cents = 0
         self.theirs_cents = 0
         # Receipts that the statement tells first, the last one of each payment, by the payment.
@@ -65,27 +87,47 @@ class Matcher:
         refunds = self._refunds_of(lines, named)
         matches = []
         for line, ours in zip(lines, named, strict=True):
-            if line.type is LineType.REVERSAL and ours and all(refunds.get(each.id) for each in ours):
+            if line.type is LineType.REVERSAL and all(refunds.get(each.id) for each in ours):
                 self._put_off[line.line] = line, ours, refunds
-                result = _result(line, Verdict.REVERSAL, ours[0], None, None, is_difference=True)
+                result = _result(line, Verdict.REVERSAL, next(iter(ours), None), None, None, is_difference=True)
                 matches.append(Match(result, at=line.at, receipt=receipt_of(line)))
             else:
                 matches.append(self._match(line, ours, refunds))
         return matches
 
+    def end(self) -> None:
+        """Decide which line of a payment is the second one. Call after every line was compared, before `decide`."""
+        unclear = {name for line, ours, _ in self._put_off.values() if not ours for name in _names_of(line)}
+        for names in chunked(unclear - self._left, _AT_ONCE):
+            self._left |= _names_that_left(self._account, names)
+        self._late = {line: self._match(*put_off) for line, put_off in self._put_off.items()}
+        if not self._by_name:
+            return
+        begin, end = (
+            min(each.begin for each in self._by_name.values()),
+            max(each.end for each in self._by_name.values()),
+        )
+        for payment_id, receipt in self._pairs_told(self._account, begin, end):
+            named = self._by_name.get(_key(payment_id))
+            if named is not None and named.receipt != receipt:
+                self._no_longer_named(payment_id)
+
     def decide(self, match: Match) -> ComparedLine:
-        """The final result of a line; call once for each, in their order, after every line was compared."""
-        if (put_off := self._put_off.pop(match.compared.line, None)) is not None:
-            match = self._match(*put_off)
+        """The final result of a line; call once for each, in their order, after `end`."""
+        match = self._late.get(match.compared.line, match)
+        compared = match.compared
+        if match.is_by_name and _key(compared.transaction_id or "") not in self._by_name:
+            verdict = Verdict.REVERSAL if compared.verdict is Verdict.REVERSAL else Verdict.NOT_OURS
+            return replace(compared, verdict=verdict, ours=None, theirs=compared.moved_cents, is_difference=True)
         if match.unmoved is None:
-            return match.compared
-        key = _key(match.compared.transaction_id or "")
+            return compared
+        key = _key(compared.transaction_id or "")
         if key in self._matched or (match.unmoved is LineStatus.PENDING and key in self._failed):
             # Another line reports how this payment ended.
-            return replace(match.compared, verdict=Verdict.MATCHED, ours=None, theirs=None, is_difference=False)
+            return replace(compared, verdict=Verdict.MATCHED, ours=None, theirs=None, is_difference=False)
         self._matched.add(key)
         self.ours_cents += match.our_cents
-        return match.compared
+        return compared
 
     def missing(self, period: Period) -> Iterator[ComparedLine]:
         """The results for what succeeded here within the period and has no line."""
@@ -165,7 +207,10 @@ class Matcher:
             return Match(_result(line, Verdict.FEE, named[0] if named else None, None, theirs_cents))
         if line.type is LineType.REVERSAL:
             # What left comes back; what came is given back.
-            direction = 1 if named and all(ours.direction < 0 for ours in named) else -1
+            has_left = (
+                all(ours.direction < 0 for ours in named) if named else not self._left.isdisjoint(_names_of(line))
+            )
+            direction = 1 if has_left else -1
             # Airtel gives a refund the id of the payment that it gives back.
             named = [
                 refund
@@ -177,20 +222,24 @@ class Matcher:
         candidates = [ours for ours in named if ours.type != TransactionType.REFUND] or named
         # What operators booked instead of a payment has its receipt, too.
         candidates.sort(key=lambda ours: not _is_correction_of(line, ours))
-        ours = next((each for each in candidates if _key(each.id) not in self._matched), None)
+        ours = self._first_open(candidates, line)
         second = candidates[0] if candidates else None
         if ours is None and (second is None or line.status is LineStatus.SUCCEEDED):
             theirs_cents = self._count_theirs(line, line.direction)
+            if theirs_cents < 0:
+                self._left |= _names_of(line)
             return Match(_result(line, Verdict.NOT_OURS, second, None, theirs_cents, is_difference=True))
         return self._compare_pair(line, ours or candidates[0], Verdict.MATCHED)
 
     def _compare_reversal(self, line: ProviderLine, named: list[OurPayment], direction: int) -> Match:
         given_back = (TransactionType.REFUND, TransactionType.CORRECTION)
-        refunds = [ours for ours in named if ours.type in given_back and _key(ours.id) not in self._matched]
+        refunds = [ours for ours in named if ours.type in given_back]
         # The provider names the collection alone, which may have several refunds, or a correction instead of it.
-        refunds.sort(key=lambda ours: (ours.amount_cents != line.amount_cents, ours.direction > 0))
-        if refunds:
-            return self._compare_pair(line, refunds[0], Verdict.REVERSAL)
+        refunds.sort(
+            key=lambda ours: (not _has_receipt(ours, line), ours.amount_cents != line.amount_cents, ours.direction > 0)
+        )
+        if (refund := self._first_open(refunds, line)) is not None:
+            return self._compare_pair(line, refund, Verdict.REVERSAL)
         original = named[0] if named else None
         theirs_cents = self._count_theirs(line, line.direction or direction)
         has_moved = line.status is LineStatus.SUCCEEDED
@@ -215,14 +264,33 @@ class Matcher:
         self.ours_cents += our_cents
         # A correction has the receipts of its movement.
         is_its_own = ours.type != TransactionType.CORRECTION
-        is_new = is_its_own and line.provider_id and comparable_receipt(line.provider_id) not in ours.receipts
-        if result.verdict is Verdict.MATCHED and is_new:
+        is_new = bool(is_its_own and line.provider_id and not _has_receipt(ours, line))
+        if result.verdict is agreed and is_new:
             self.receipts[ours.id] = line.provider_id
+        is_by_name = is_new and bool(ours.receipts)
+        if is_by_name:
+            end = ours.completed_at or line.at
+            self._by_name[_key(ours.id)] = _ByName(bytes.fromhex(receipt_of(line)), our_cents, ours.created_at, end)
         # Payers pay before we learn of it, so that the dates of their payments prove nothing.
         is_timed = agreed is Verdict.MATCHED and ours.origin != Origin.PAYER and ours.effect is None
         if ours.standing is LineStatus.SUCCEEDED and ours.completed_at is not None and is_timed:
             self._dates.compare(line.at, ours.created_at, ours.completed_at)
-        return Match(result)
+        return Match(result, is_by_name=is_by_name)
+
+    def _first_open(self, candidates: Sequence[OurPayment], line: ProviderLine) -> OurPayment | None:
+        """The first payment without a line, or with one of another receipt, if this line has the payment's."""
+        for ours in candidates:
+            if _key(ours.id) not in self._matched:
+                return ours
+            if _key(ours.id) in self._by_name and _has_receipt(ours, line):
+                self._no_longer_named(ours.id)
+                return ours
+        return None
+
+    def _no_longer_named(self, payment_id: str) -> None:
+        """Let the line that named a payment be a second one."""
+        self.ours_cents -= self._by_name.pop(_key(payment_id)).our_cents
+        self.receipts.pop(payment_id, None)
 
     def _count_theirs(self, line: ProviderLine, direction: int) -> int:
         cents = direction * line.amount_cents
@@ -235,6 +303,25 @@ def _is_correction_of(line: ProviderLine, ours: OurPayment) -> bool:
     """Whether a correction is what a line moved."""
     is_that_way = line.direction == ours.direction
     return ours.type == TransactionType.CORRECTION and is_that_way and ours.amount_cents == line.amount_cents
+
+
+def _names_of(line: ProviderLine) -> set[str]:
+    return {each for each in (line.provider_id, line.reference) if each}
+
+
+def _names_that_left(account: str, names: Collection[str]) -> set[str]:
+    """The names of lines of earlier statements that left and are not ours, of those with one of these names."""
+    left: Any = StatementDifference.select(StatementDifference.reference, StatementDifference.provider_id).where(
+        StatementDifference.account == account,
+        StatementDifference.verdict == Verdict.NOT_OURS,
+        StatementDifference.moved_cents < 0,
+        StatementDifference.reference.in_(names) | StatementDifference.provider_id.in_(names),
+    )
+    return {name for row in left.tuples() for name in row if name}
+
+
+def _has_receipt(ours: OurPayment, line: ProviderLine) -> bool:
+    return comparable_receipt(line.provider_id) in ours.receipts
 
 
 def _may_be_refund(refund: OurPayment, original: OurPayment, line: ProviderLine) -> bool:

@@ -105,6 +105,21 @@ def statements_with(
     transaction_id: str, account: str, cents: int, begin: datetime, end: datetime
 ) -> Iterator[ProviderStatement]:
     """The stored statements with a line of a transaction, of its amount, at about that time; the newest first."""
+    for statement, lines in _stored_lines(account, begin, end):
+        if any(each.transaction_id == transaction_id and each.is_pair and abs(each.cents) == cents for each in lines):
+            yield statement
+
+
+def pairs_told(account: str, begin: datetime, end: datetime) -> Iterator[tuple[str, bytes]]:
+    """The payments of ours of which stored statements tell at about that time, each with the digest of its line."""
+    for _, lines in _stored_lines(account, begin, end):
+        yield from ((each.transaction_id, each.receipt) for each in lines if each.is_pair and each.cents)
+
+
+def _stored_lines(
+    account: str, begin: datetime, end: datetime
+) -> Iterator[tuple[ProviderStatement, Iterator[DayLine]]]:
+    """The stored statements with lines at about that time, the newest first, and these lines."""
     begin, end = begin - _DAY, end + _DAY
     days = {kampala_day(begin + step * _DAY) for step in range((end - begin).days + 2)}
     stored = ProviderStatement.select().where(
@@ -114,9 +129,7 @@ def statements_with(
         ProviderStatement.last_at >= begin,
     )
     for statement in stored.order_by(ProviderStatement.id.desc()):
-        lines = lines_of([statement.id], days)
-        if any(each.transaction_id == transaction_id and each.is_pair and abs(each.cents) == cents for each in lines):
-            yield statement
+        yield statement, lines_of([statement.id], days)
 
 
 def _lines_of_one(statement_id: str, days: Collection[str]) -> Iterator[DayLine]:
