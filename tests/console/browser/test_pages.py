@@ -158,6 +158,27 @@ def test_every_page_of_operators_is_accessible_and_fits(
             take_screenshot(page, path, scheme, width)
 
 
+def test_one_panel_is_open_at_a_time_and_closes_by_a_click_beside_it_or_escape(
+    visitor: Visitor, console: Console
+) -> None:
+    with visitor.tab() as page:
+        page.goto(f"/console/transactions/{console.pay()}")
+        refund, actions = page.locator(".heading .actions > details").all()
+        note = actions.locator(".confirm")
+        for panel in (refund, actions, note):
+            panel.locator("> summary").click()
+        page.get_by_label("Note").fill("Asked twice")
+        is_open = "panel => panel.open"
+        assert [panel.evaluate(is_open) for panel in (refund, actions, note)] == [False, True, True]
+        page.keyboard.press("Escape")
+        assert [panel.evaluate(is_open) for panel in (actions, note)] == [True, False]
+        expect(note.locator("> summary")).to_be_focused()
+        note.locator("> summary").click()
+        expect(page.get_by_label("Note")).to_have_value("Asked twice")
+        page.locator("h1").click()
+        assert page.locator(".heading details[open]").count() == 0
+
+
 def test_pages_and_their_panels_fit_in_luganda(visitor: Visitor, console: Console, delivered: Paths) -> None:
     own = f"/transactions/{console.pay()}", f"/payouts/{console.draft_payout()}"
     with visitor.tab() as page:

@@ -48,6 +48,8 @@ _MISTAKES = """width => {
     for (const node of cell.childNodes)
       for (const word of (node.data ?? "").matchAll(/(?<!\\S)[A-Za-z]{2,13}(?!\\S)/g))
         if (lines(node, word.index, word.index + word[0].length) > 1) found.push(`broken: ${word[0]}`);
+  for (const box of document.querySelectorAll("label > :is([type=checkbox], [type=radio])"))
+    if (getComputedStyle(box.parentElement).display === "grid") found.push(`above its words: ${box.name}`);
   for (const form of document.querySelectorAll("form.filters"))
     if (width >= 1280 && form.offsetHeight > 80) found.push(`several lines: ${form.outerHTML}`);
   for (const code of document.querySelectorAll("td.phone code"))

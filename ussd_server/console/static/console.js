@@ -33,6 +33,18 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// What opens over the page closes by a click beside it, and by Escape, which leads back to its button.
+const closePanels = (keeps) => {
+  for (const panel of document.querySelectorAll(":is(.drop, .heading .confirm)[open]")) if (!keeps(panel)) panel.open = false;
+};
+document.addEventListener("click", (event) => closePanels((panel) => panel.contains(event.target)));
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const left = document.activeElement.closest(":is(.drop, .heading .confirm)[open]");
+  closePanels((panel) => left && panel !== left && panel.contains(left));
+  left?.querySelector("summary").focus();
+});
+
 document.addEventListener("htmx:configRequest", (event) => {
   if (event.detail.elt.hasAttribute("data-poll")) {
     event.detail.headers["X-Console-Poll"] = lastSeen.get(event.detail.elt.id) || "new";
