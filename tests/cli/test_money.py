@@ -164,7 +164,10 @@ def test_a_stranger_is_credited_nothing(client_id: str) -> None:
 
 def test_a_review_is_listed_settled_and_gone(silent: str) -> None:
     assert [item["transaction"]["transaction_id"] for item in output_of("transactions", "review")["items"]] == [silent]
-    assert silent in run("transactions", "review").output
+    said = run("transactions", "review").output
+    assert silent in said
+    assert "the provider's statement" in said
+    assert "--settle ID --as succeeded|failed" in said
     settle = ("transactions", "review", "--settle", silent, "--as", "failed", "--reason", "their statement")
     assert run(*settle, "--by", "Jane Doe").exit_code == 1
     result = run(*settle, "--by", "Jane Doe", "--and", "Mary Roe")

@@ -14,6 +14,11 @@ from ussd_server.services.processing.messages import EndReview, ReviewHistory, R
 from ussd_server.services.transactions.messages import OperatorRefund, TransactionChange
 from ussd_server.values import written_amount
 
+_HOW_TO_SETTLE = (
+    "Look at the provider's statement; then two people say what happened: `ussd-server transactions review --settle ID "
+    "--as succeeded|failed`. One that has its outcome: `--close ID`."
+)
+
 
 @group()
 def transactions() -> None:
@@ -98,7 +103,8 @@ def review(
         raise click.UsageError("--as succeeded takes one of --receipt R and --no-receipt; nothing else takes them.")
     if (transaction_id := settle or close) is None:
         waiting = services().reviews.list(operator_context())
-        show_lines(waiting, map(_line, waiting), "No transaction needs a review.")
+        lines = [*map(_line, waiting), _HOW_TO_SETTLE] if waiting else []
+        show_lines(waiting, lines, "No transaction needs a review.")
         return
     has_succeeded = None if outcome is None else outcome == "succeeded"
     item = services().reviews.end(
