@@ -163,11 +163,11 @@ def test_other_writers_get_the_lock_between_the_transactions_of_an_import_and_of
 
     monkeypatch.setattr("ussd_server.database.sqlite.time", SimpleNamespace(sleep=rest))
     statement_id = store(services, csv_file(foreign(500)))
-    # Of 250 differences each, of the lines of the day, and of 250 held movements each.
-    assert (len(turns), all(turns)) == (2 + 1 + 2, True), "after each transaction others have as much time as it took"
+    # Of its row, 250 differences each, the lines of the day, what it covers, 250 held movements each, and its end.
+    assert (len(turns), all(turns)) == (8, True), "after each transaction others have as much time as it took"
     undo(services, statement_id)
     clean(services)
-    assert len(turns) == 5 + 3
+    assert len(turns) == 8 + 3
     assert rows() == (0, 0)
     assert (StatementDay.select().count(), StatementCoverage.select().count()) == (0, 0)
 

@@ -19,7 +19,7 @@ import orjson
 from peewee import chunked
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import advisory_lock, dialect, unit_of_work
+from ussd_server.database.unit_of_work import DATABASE_ERRORS, advisory_lock, dialect, unit_of_work
 from ussd_server.models.statements import (
     DayProof,
     DifferenceInStatement,
@@ -48,11 +48,30 @@ _LINE_TABLES = (StatementDay, StatementCoverage)
 _LOCK = 7_256_256_168
 # An import takes minutes at most. The process of an older one must have died.
 _LONGEST_IMPORT = timedelta(days=1)
+# How often an import waits for others, each time as long as the database waits for a lock: a minute in all.
+_WAITS = 20
+_BUSY_SECONDS = 10
+
+
+class ImportsAreBusyError(ServiceError):
+    """Other imports held their lock for longer than the database waits for one."""
 
 
 def lock_imports() -> None:
-    """Take the advisory lock for changes of imports and of their reviews, until the unit of work ends."""
-    advisory_lock(_LOCK)
+    """Take the advisory lock for changes of imports and of their reviews, until the unit of work ends.
+
+    SERVICE_UNAVAILABLE while other imports have it.
+    """
+    try:
+        advisory_lock(_LOCK)
+    except DATABASE_ERRORS as error:
+        if not dialect().was_rolled_back(error):
+            raise
+        raise ImportsAreBusyError(
+            Code.SERVICE_UNAVAILABLE,
+            "Other statements are being imported at this moment; repeat it in a moment",
+            retry_after_seconds=_BUSY_SECONDS,
+        ) from None
 
 
 def stored_id(account: str, digest: str) -> str | None:
@@ -81,8 +100,7 @@ def store(
             insert_differences(batch)
     _store_lines(statement, lines)
     _hold_lines(statement)
-    with unit_of_work():
-        lock_imports()
+    with _short_unit_of_work():
         _require(statement, StatementState.IMPORTING)
         _set_state(statement, StatementState.STORED)
         write_audit_event("statement.imported", context, statement.imported_at, client_id=None, object_id=statement.id)
@@ -137,8 +155,7 @@ def _store_lines(statement: ProviderStatement, lines: ImportedLines) -> None:
                 line_count=count,
                 lines=packed,
             ).execute()
-    with unit_of_work():
-        lock_imports()
+    with _short_unit_of_work():
         _require(statement, StatementState.IMPORTING)
         for coverage in lines.coverages:
             coverage.statement_id = statement.id
@@ -233,8 +250,7 @@ def clean(now: datetime) -> int:
 
 def _begin(statement: ProviderStatement) -> bool:
     is_same_file = (ProviderStatement.account == statement.account) & (ProviderStatement.digest == statement.digest)
-    with unit_of_work():
-        lock_imports()
+    with _short_unit_of_work():
         known = ProviderStatement.get_or_none(is_same_file)
         if known is not None and known.state == StatementState.STORED:
             statement.id = known.id
@@ -256,11 +272,20 @@ def stored_statement(statement_id: str) -> ProviderStatement:
 
 @contextmanager
 def _short_unit_of_work() -> Iterator[None]:
-    """A unit of work; afterwards, on SQLite, other writers get as much time as it took."""
-    with unit_of_work():
-        began = time.monotonic()
-        lock_imports()
-        yield
+    """A unit of work of an import; afterwards, on SQLite, other writers get as much time as it took.
+
+    SERVICE_UNAVAILABLE once it has waited a minute for other imports. The same file can come again then.
+    """
+    for waits_left in reversed(range(_WAITS)):
+        try:
+            with unit_of_work():
+                began = time.monotonic()
+                lock_imports()
+                yield
+            break
+        except ImportsAreBusyError:
+            if not waits_left:
+                raise
     dialect().let_others_write(time.monotonic() - began)
 
 
