@@ -409,7 +409,7 @@ def test_a_key_that_airtel_does_not_publish_is_said() -> None:
     answers = {"GET /v1/rsa/encryption-keys ": [said("404 Not Found")], "POST /merchant": [said_of("SUCCESS")]}
     with airtel(answers, replace(ACCESS, version="v2")) as (provider, server):
         got = provider.send(PAYMENT, LONG_SECONDS)
-    assert (got.outcome, got.reason, got.left_machine) == (Outcome.NOT_SENT, "no encryption key HTTP 404", False)
+    assert (got.outcome, got.reason, got.left_machine) == (Outcome.NOT_SENT, "HTTP 404 (no encryption key)", False)
     assert server.to("POST /merchant") == []
 
 

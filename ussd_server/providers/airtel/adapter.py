@@ -94,8 +94,8 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         if self._needs_key(payment.direction):
             key, refusal = self._current_key(until)
             if key is None:
-                reason = f"no encryption key {refusal}".strip()
-                return ProviderAnswer(Outcome.NOT_SENT, reason=reason, left_machine=False)
+                reason = f"{refusal} (no encryption key)" if replies.is_refusal(refusal) else refusal
+                return ProviderAnswer(Outcome.NOT_SENT, reason=reason or "no encryption key", left_machine=False)
         answer = _answer_to_request(self._post(payment, key, until), payment)
         return replace(answer, has_no_query=payment.direction is Direction.REFUND)
 
