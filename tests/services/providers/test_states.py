@@ -94,7 +94,10 @@ def test_a_refusal_is_told_as_the_provider_said_it_and_is_no_silence(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = ProviderAnswer(Outcome.NOT_SENT, reason="HTTP 401: Access denied due to invalid subscription key.")
-    calls(services.runtime.heartbeat, refused, 8)
+    calls(services.runtime.heartbeat, refused, 2)
+    seen = state(services)
+    assert (seen.status, seen.message) == ("degraded", "2 of our last 2 calls failed; payments may take longer.")
+    calls(services.runtime.heartbeat, refused, 6)
     seen = state(services)
     assert seen.last_error == "HTTP 401: Access denied due to invalid subscription key."
     assert (seen.status, seen.message) == ("unavailable", "8 of our last 8 calls failed; payments may take longer.")

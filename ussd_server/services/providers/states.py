@@ -31,7 +31,7 @@ from ussd_server.services.providers.places import adopt, waiting_elsewhere
 from ussd_server.services.providers.providers import REFUSES
 from ussd_server.services.runtime import Runtime
 
-# With fewer calls, the share of failures is not used.
+# With fewer calls, the share of failures is not used, unless all failed.
 _FEWEST_CALLS = 5
 _GOOD_SHARE = 0.9
 _AWAY_SHARE = 0.2
@@ -146,13 +146,14 @@ class ProviderStateService:
                 why = gettext(last)
                 message = gettext("We do not reach it: %(why)s; new payments are refused until we do.", why=why)
             return ProviderStatus.UNAVAILABLE, sums.trouble_since, message
-        if sums.total >= _FEWEST_CALLS and share < _GOOD_SHARE:
+        has_enough_calls = sums.total >= _FEWEST_CALLS
+        if (has_enough_calls and share < _GOOD_SHARE) or share <= 0:
             message = gettext(
                 "%(failed)s of our last %(total)s calls failed; payments may take longer.",
                 failed=sums.failed + sums.unanswered,
                 total=sums.total,
             )
-            is_away = share < _AWAY_SHARE
+            is_away = has_enough_calls and share < _AWAY_SHARE
             return ProviderStatus.UNAVAILABLE if is_away else ProviderStatus.DEGRADED, sums.trouble_since, message
         if provider.draining:
             return ProviderStatus.AVAILABLE, None, gettext("It takes no new payments and finishes its own.")
