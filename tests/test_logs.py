@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support.cooperative import run_cooperatively
+from ussd_server import logs
 from ussd_server.logs import GatheredLines, JsonLines, Logger, log_start, now_about
 
 SECRET = "Zq7x-a-secret"
@@ -32,6 +35,18 @@ def caught(text: str) -> ValueError:
         raise ValueError(text)
     except ValueError as error:
         return error
+
+
+def test_every_field_that_the_code_logs_is_allowed() -> None:
+    names = set()
+    for path in Path(logs.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and re.fullmatch(
+                r"_?log\.(info|warning|error|critical)", ast.unparse(call.func)
+            ):
+                names |= {each.arg for each in call.keywords if each.arg}
+    assert {"why", "provider"} <= names
+    assert names <= logs._FIELDS, "another one is left out of the line without a word"
 
 
 def test_a_line_of_ours_has_the_allowed_fields_alone(caplog: pytest.LogCaptureFixture) -> None:

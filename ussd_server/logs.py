@@ -29,7 +29,7 @@ _FIELDS = frozenset({
     "event", "level", "at", "logger", "place", "error",
     "request_id", "client_id", "transaction_id", "event_id", "delivery_id", "mail_id", "webhook_id", "channel_id",
     "message_id", "endpoint", "status", "code", "took_ms", "provider", "kind", "outcome", "trouble", "work", "why",
-    "provider_reference", "trace_id",
+    "provider_reference", "trace_id", "payout_id", "other_id", "way",
     "process", "version", "exit_status", "pause_seconds", "worker", "leases", "gap_seconds",
 })  # fmt: skip
 

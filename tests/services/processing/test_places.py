@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -189,3 +190,12 @@ def test_a_callback_about_a_payment_of_the_same_name_at_the_new_address_finishes
     receipts = [payment.receipt for payment in move.old.book.payments()]
     assert (row.status, [row.provider_transaction_id]) == ("succeeded", receipts)
     assert check_everything() == []
+
+
+def test_the_log_says_why_a_payment_was_not_sent(move: Move, caplog: pytest.LogCaptureFixture) -> None:
+    move.old.switches.change({"error_status": 401, "calls": ["token"]})
+    caplog.set_level(logging.INFO, "ussd_server.services.processing.processor")
+    move.pay("collection")
+    move.work(0)
+    (line,) = [each for each in map(json.loads, caplog.messages) if each["event"] == "a provider was called"]
+    assert (line["outcome"], "HTTP 401" in line["why"]) == ("not_sent", True)

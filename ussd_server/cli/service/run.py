@@ -151,7 +151,7 @@ def _await_database(services: Services, stop: threading.Event) -> None:
         except DATABASE_ERRORS as error:
             if explain(error) is not AWAY:
                 raise
-            log.warning("the process waits for the database", reason=reason_of(error))
+            log.warning("the process waits for the database", why=reason_of(error))
         if stop.wait(_DATABASE_SECONDS):
             return None
 

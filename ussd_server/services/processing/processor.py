@@ -22,6 +22,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.http.replies import is_cause
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
 from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.gates.movements import learn_receipt
@@ -219,7 +220,7 @@ class PaymentProcessor:
     def _cancel(self, row: Transaction, fault: str) -> None:
         """Cancel a payment of which certainly nothing was sent, because the gate refuses it now. The row is locked."""
         now = self._clock.now()
-        log.warning("a payment was not sent, because its sender was revoked", reason=fault)
+        log.warning("a payment was not sent, because its sender was revoked", why=fault)
         end_lease(row)
         row.updated_at = now
         if row.payout_id is not None:
@@ -262,9 +263,8 @@ class PaymentProcessor:
             # No call was made.
             return answer, took_ms
         facts = {"provider": provider.connection, "kind": kind, "outcome": answer.outcome, "took_ms": took_ms}
-        if answer.is_unclear:
-            facts["reason"] = answer.reason
-        log.info("a provider was called", **facts)
+        said = {"why": answer.reason} if answer.is_unclear or is_cause(answer.reason) else {}
+        log.info("a provider was called", **facts, **said)
         self._count_call(provider.connection, kind, answer, took_ms)
         return answer, took_ms
 

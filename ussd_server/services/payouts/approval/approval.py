@@ -150,7 +150,7 @@ class PayoutApproval:
         """The earlier approvals that still hold. Those that named other fees than these are withdrawn."""
         approvals = standing(row)
         if not all(self._digests.is_as_made(OF_GIVEN, each) for each in approvals):
-            log.error("a payout was not approved, because an approval is not what was given", object_id=row.id)
+            log.error("a payout was not approved, because an approval is not what was given", payout_id=row.id)
             raise ServiceError(Code.INVALID_REQUEST, "An approval of the payout was edited; cancel the payout")
         over = [each for each in approvals if each.total_fee_cents not in (None, total_fee_cents)]
         end_approvals(over, now)
@@ -160,7 +160,7 @@ class PayoutApproval:
         """The rows of a draft. Raises INVALID_REQUEST when it or its rows were changed since the draft was created."""
         rows = validated_rows(payout.id)
         if not self._digests.is_as_validated(payout, digest_of_items(rows)):
-            log.error("a payout was not approved, because it is not what was judged", object_id=payout.id)
+            log.error("a payout was not approved, because it is not what was judged", payout_id=payout.id)
             raise ServiceError(
                 Code.INVALID_REQUEST,
                 "The payout is not what was judged when it was created; "
@@ -278,7 +278,7 @@ def _is_unreserved(row: Payout, now: datetime) -> bool:
 
 
 def _cancel(row: Payout, reason: str, outbox: MailOutbox, now: datetime) -> None:
-    log.warning("a payout was cancelled when it was due", object_id=row.id, reason=reason)
+    log.warning("a payout was cancelled when it was due", payout_id=row.id, why=reason)
     cancel_unsent(row, outbox, now)
     write_payout_audit("payout.cancelled", row, reason, automatic_context(), now)
 
