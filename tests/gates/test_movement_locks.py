@@ -5,6 +5,7 @@ SQLite has one writer at a time, so PostgreSQL alone is tried.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -127,3 +128,24 @@ def test_an_import_is_undone_after_what_operators_say_at_that_moment_of_its_move
     with pytest.raises(ServiceError, match=f"it alone told of movement {moved.movement_id}"):
         undoing.result()
     assert check_everything() == []
+
+
+@pytest.mark.parametrize("decision", ["release", "same"])
+def test_what_operators_say_of_a_payers_payment_locks_it_after_its_movement(
+    world: World, compete: Compete, decision: str
+) -> None:
+    paid = str(world.notify("R1", PAYER).transaction_id)
+    booked = Movement.get(Movement.transaction_id == paid)
+    reconcile(world.services, [Enquired(world, "", PAYER, "").line("", "")])
+    say = SameMovement(held(world)[0].movement_id, BY, SECOND, paid)
+    decide: dict[str, Callable[[], object]] = {
+        "release": partial(release, world, booked.id),
+        "same": partial(world.services.movement_uses.take_as_same, say, operator()),
+    }
+    with unit_of_work():
+        # As a repeated notice does, and a success under its receipt.
+        lock_movement(booked)
+        deciding = compete(decide[decision])
+        lock_row(Transaction, paid)
+    deciding.result()
+    assert (len(held(world)), check_everything()) == ({"release": 2, "same": 0}[decision], [])

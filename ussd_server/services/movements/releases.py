@@ -213,13 +213,17 @@ def _statement_with(row: Transaction, lacking: Sequence[StatementDifference]) ->
 def _releasable(movement_id: str) -> tuple[list[Movement], Transaction | None]:
     """A movement whose use can be taken back, locked after the payment or the correction that uses it.
 
-    After it, the one that gives it back, which has no other use.
+    A payer's payment is locked after it, as the gates lock it. After the movement comes the one that gives it back,
+    which has no other use.
     """
     lock_imports()
     unlocked = find_movement(movement_id)
-    row = None if unlocked.transaction_id is None else _lock_payment(unlocked.transaction_id)
+    row = None if unlocked.transaction_id is None else find_row(Transaction, unlocked.transaction_id)
+    is_payers = row is not None and row.origin == Origin.PAYER
+    row = row if row is None or is_payers else _lock_payment(row.id)
     pair = [unlocked] if unlocked.counterpart is None else [unlocked, find_movement(unlocked.counterpart)]
     pair = sorted(lock_movements(pair), key=lambda each: each.id != unlocked.id)
+    row = lock_row(Transaction, row.id) if row is not None and is_payers else row
     movement = pair[0]
     is_as_read = (movement.transaction_id, movement.counterpart) == (unlocked.transaction_id, unlocked.counterpart)
     if (movement.use_kind is None and movement.same_as is None) or not is_as_read:

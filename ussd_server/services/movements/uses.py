@@ -34,7 +34,7 @@ from ussd_server.services.movements.movements import (
 from ussd_server.services.operator_names import require_two_names, require_two_people
 from ussd_server.services.pages import require_row
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.transactions.messages import Source
+from ussd_server.services.transactions.messages import Origin, Source
 from ussd_server.wire import view_of_row
 
 
@@ -80,11 +80,14 @@ class MovementUseService:
         decided_by, now = ", ".join(require_two_names(request.by, request.second)), self._clock.now()
         with unit_of_work():
             other_id = request.other_id or _only_one_beside(find_movement(request.movement_id))
-            # Before the receipt and the movement, as the processing of payments locks them.
             payment = Transaction.get_or_none(Transaction.id == other_id)
-            payment = payment and lock_row(Transaction, payment.id)
+            # A payment of ours before the movements, a payer's after them, as the gates lock them.
+            if payment is not None and payment.origin != Origin.PAYER:
+                payment = lock_row(Transaction, payment.id)
             first = find_movement(other_id) if payment is None else own_of(payment)
             locked = {each.id: each for each in lock_movements([find_movement(request.movement_id), first])}
+            if payment is not None and payment.origin == Origin.PAYER:
+                payment = lock_row(Transaction, payment.id)
             movement = held_movement(request.movement_id, may_have_payment=True)
             action, reason, client_id = "movement.same", "It is the money of the payment", None
             if payment is None:
