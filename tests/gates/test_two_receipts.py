@@ -17,7 +17,7 @@ from ussd_server.context import operator_context
 from ussd_server.models.movements import Movement
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS
-from ussd_server.services.movements.messages import AssignMovement, EndMovement, ListMovements
+from ussd_server.services.movements.messages import AssignMovement, EndMovement, ListMovements, SameMovement
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ListTransactions
 from ussd_server.status import ServiceError
@@ -63,6 +63,24 @@ def test_a_payers_payment_under_the_only_receipt_that_is_known_is_given_back(wor
     paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
     ours.report()
     assert (seen(world, paid.transaction_id).status, main_of(world.client.id)) == ("reversed", 2 * CENTS)
+    assert check_everything() == []
+
+
+@pytest.mark.usefixtures("gives_two_receipts")
+def test_operators_say_that_what_is_held_beside_the_only_receipt_is_the_second_one(
+    world: World, ours: Enquired
+) -> None:
+    ours.report()
+    for receipt in (IN_MESSAGE, "N3"):
+        world.till.pay("SCH1042", SHILLINGS, receipt, number=PAYER)
+    third, second = held(world)
+    assert [each.transaction_id for each in second.beside] == [ours.transaction_id]
+    world.services.movement_uses.take_as_same(SameMovement(second.movement_id, BY, SECOND), operator())
+    assert world.notify(IN_MESSAGE, PAYER).transaction_id == ours.transaction_id
+    say = SameMovement(third.movement_id, BY, SECOND, ours.transaction_id)
+    with pytest.raises(ServiceError, match="no payment of its amount"):
+        world.services.movement_uses.take_as_same(say, operator())
+    assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
 
 

@@ -10,6 +10,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.incoming import PaymentCode
 from ussd_server.models.movements import IN, OUT, TO_BE_GIVEN_BACK, Movement
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS
 from ussd_server.services.gates.messages import UseKind, WayIn
 from ussd_server.services.gates.movements import decide_again
 from ussd_server.services.gates.own_movements import own_of, take_movement
@@ -70,9 +71,9 @@ class MovementUseService:
         return view_of_movement(movement), view_of_row(PaymentCodeView, code_row), code_row.client_id
 
     def take_as_same(self, request: SameMovement, context: RequestContext) -> MovementView:
-        """Let a held movement be money that is known: another movement, or a payment that has no receipt.
+        """Let a held movement be money that is known: another movement, or a payment that lacks a receipt.
 
-        A movement without a receipt may also be a payment that has one. NOT_FOUND. INVALID_REQUEST for a movement that
+        A movement without a receipt may also be a payment that has them. NOT_FOUND. INVALID_REQUEST for a movement that
         is not held, for other money of another amount or direction, where both have a receipt, for a payment that did
         not succeed, and unless two different people are named.
         """
@@ -98,8 +99,8 @@ class MovementUseService:
                 reason = f"It is movement {first.id}"
             else:
                 receipt, client_id = movement.receipt or "", payment.client_id
-                has_other = bool(receipt and payment.provider_transaction_id)
-                if has_other or not take_movement(payment, movement, receipt, WayIn.SAME_PAYMENT, now, decided_by):
+                is_another = bool(receipt) and not _may_have_another_receipt(payment)
+                if is_another or not take_movement(payment, movement, receipt, WayIn.SAME_PAYMENT, now, decided_by):
                     raise refusal("It waits for no payment of its amount that succeeded without a receipt")
                 decide_again(payment.id)
                 if receipt:
@@ -206,6 +207,13 @@ def _only_one_beside(movement: Movement) -> str:
     if len(names) != 1:
         raise refusal("It waits for no payment that succeeded without a receipt; name the other money")
     return str(names[0])
+
+
+def _may_have_another_receipt(payment: Transaction) -> bool:
+    """Whether a payment has no receipt, or one where its provider gives two."""
+    if payment.provider_transaction_id is None:
+        return True
+    return payment.provider in WITH_TWO_RECEIPTS and payment.provider_receipt is None
 
 
 def _may_be_one(movement: Movement, first: Movement) -> bool:
