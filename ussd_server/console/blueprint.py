@@ -140,7 +140,8 @@ class ConsolePages(Blueprint):
         """
 
         def register(view: _View) -> _View:
-            for_operators: dict[str, Any] = {"who": "operator", "name": links.operators_view(view.__name__)}
+            name = links.operators_view(options.name or view.__name__)
+            for_operators: dict[str, Any] = {"who": "operator", "name": name}
             if options.form_on:
                 for_operators["form_on"] = links.operators_view(options.form_on)
             self.page(method, path, **vars(options) | for_operators)(_on_behalf(view))

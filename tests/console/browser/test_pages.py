@@ -183,7 +183,7 @@ def test_pages_and_their_panels_fit_in_luganda(visitor: Visitor, console: Consol
     own = f"/transactions/{console.pay()}", f"/payouts/{console.draft_payout()}"
     with visitor.tab() as page:
         page.context.add_cookies([{"name": "language", "value": "lg", "url": f"{console.base_url}/console"}])
-        for path in ("/webhooks", "/bank-account", "/people", "/security", "/api-keys", *own, *delivered):
+        for path in ("/webhooks", "/bank-account", "/people", "/security", "/api-keys", "/payouts", *own, *delivered):
             page.goto(f"/console{path}")
             assert page.locator("html").get_attribute("lang") == "lg"
             for width in (390, 768, 1440):

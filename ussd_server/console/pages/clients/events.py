@@ -6,9 +6,8 @@ import shlex
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
-from urllib.parse import urlencode
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
@@ -83,12 +82,9 @@ def redeliver_events(context: RequestContext) -> Any:
     only = "failed" if form.get("only") else None
     period = RedeliverEvents(from_at, to_at, form.get("type") or None, only)
     outcome = services().events.redeliver_range(period, context)
-    flash(
-        gettext("Events that are sent again: %(count)s.", count=f"{outcome.events:,}"),
-        "good" if outcome.events else "warn",
-    )
-    kept = urlencode([(name, form.get(name, "")) for name in ("type", "from", "to") if form.get(name)])
-    return redirect(f"{url_for('console.list_events')}?{kept}", 303)
+    text = gettext("Events that are sent again: %(count)s.", count=f"{outcome.events:,}")
+    kept = {name: value for name in ("type", "from", "to") if (value := form.get(name))}
+    return done(text, "list_events", tone="good" if outcome.events else "warn", **kept)
 
 
 @console.page("POST", "/events/redeliver-chosen", needs="webhooks:write")

@@ -20,38 +20,36 @@ from ussd_server.status import Code, ServiceError
 _OWN_PATH = re.compile(r"/console(?:/(?![/\\])[^\\\s]*|\?[^\\\s]*)?")
 _YEAR_SECONDS = 365 * 24 * 3600
 _WRONG_LOGIN = (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED)
+_OPERATORS_FORM: Any = {"form_on": "show_operator_sign_in", "refusals": _WRONG_LOGIN}
 
 
 @console.page("GET", "/sign-in", who="public")
+@console.page("GET", "/operator/sign-in", who="public", name="show_operator_sign_in")
 def show_sign_in(_: RequestContext) -> str:
-    return _form()
+    """The form, with what was typed but the secrets."""
+    return render_template(
+        "console/sign_in.html",
+        next=request.values.get("next", ""),
+        kept=request.form.get("kept", ""),
+        email=request.form.get("email", ""),
+        for_operators=_is_for_operators(),
+        is_operator_admitted=services().operator_logins.is_admitted(request.remote_addr or ""),
+    )
 
 
 @console.page("POST", "/sign-in", who="public", form_on="show_sign_in", refusals=_WRONG_LOGIN)
+@console.page("POST", "/operator/sign-in", who="public", name="sign_operator_in", **_OPERATORS_FORM)
 def sign_in(context: RequestContext) -> Any:
-    """Check password and code, and go on where the person wanted to go."""
-    form = request.form
+    """Check password and code, and go on where the person or the operator wanted to go."""
+    form, logins = request.form, services().operator_logins
     wanted = LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
+    if _is_for_operators():
+        login_id = logins.begin(wanted, context)
+        remember(operator_login=login_id, user=logins.authenticate(login_id, context).caller.user_id or "")
+        return _go_on("console.show_operator_overview")
     login_id = services().logins.begin_for_console(wanted, context)
     remember(login=login_id, user=services().auth.authenticate_login(login_id).caller.user_id or "")
     return _go_on("console.show_overview")
-
-
-@console.page("GET", "/operator/sign-in", who="public")
-def show_operator_sign_in(_: RequestContext) -> str:
-    _require_operators_address()
-    return _form(for_operators=True)
-
-
-@console.page("POST", "/operator/sign-in", who="public", form_on="show_operator_sign_in", refusals=_WRONG_LOGIN)
-def sign_operator_in(context: RequestContext) -> Any:
-    """Check password and code, and go on where the operator wanted to go."""
-    _require_operators_address()
-    form, logins = request.form, services().operator_logins
-    wanted = LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
-    login_id = logins.begin(wanted, context)
-    remember(operator_login=login_id, user=logins.authenticate(login_id, context).caller.user_id or "")
-    return _go_on("console.show_operator_overview")
 
 
 @console.page("POST", "/sign-out", who="person", before_factor=True)
@@ -61,8 +59,8 @@ def sign_out(context: RequestContext) -> Any:
     logins = services().operator_logins if is_operator else services().logins
     logins.end(everywhere, context)
     session.clear()
-    flash("You are signed out everywhere." if everywhere else "You are signed out.", "good")
-    return redirect(url_for("console.show_operator_sign_in" if is_operator else "console.show_sign_in"), 303)
+    view = "show_operator_sign_in" if is_operator else "show_sign_in"
+    return done("You are signed out everywhere." if everywhere else "You are signed out.", view)
 
 
 @console.page("POST", "/language", who="public")
@@ -77,21 +75,13 @@ def choose_language(context: RequestContext) -> Any:
     return response
 
 
-def _require_operators_address() -> None:
+def _is_for_operators() -> bool:
+    """Whether the form is that of operators. Raises NOT_FOUND for it at an address that admits none."""
+    if not request.path.startswith("/console/operator/"):
+        return False
     if not services().operator_logins.is_admitted(request.remote_addr or ""):
         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
-
-
-def _form(*, for_operators: bool = False) -> str:
-    """The form, with what was typed but the secrets."""
-    return render_template(
-        "console/sign_in.html",
-        next=request.values.get("next", ""),
-        kept=request.form.get("kept", ""),
-        email=request.form.get("email", ""),
-        for_operators=for_operators,
-        is_operator_admitted=services().operator_logins.is_admitted(request.remote_addr or ""),
-    )
+    return True
 
 
 def _go_on(first_page: str) -> Any:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.links import acting_for
 from ussd_server.console.pages.money.transactions import about_payment
 from ussd_server.console.pages.phone.messages import MESSAGE_COLUMNS
 from ussd_server.console.pages.service.audit import AUDIT_COLUMNS
 from ussd_server.console.tables import DataTable, attachment
 from ussd_server.context import RequestContext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents
+from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.movements.messages import MovementView
 from ussd_server.services.request_log.messages import RequestDetail
 from ussd_server.services.sms.messages import ListSms, SmsView
-from ussd_server.services.transactions.messages import GetTransaction, TransactionHistory, TransactionView
+from ussd_server.services.transactions.messages import TransactionHistory, TransactionView
 from ussd_server.services.webhooks.messages import EventDeliveries
 from ussd_server.wire import writer
 
@@ -41,20 +41,11 @@ class PaymentRecord:
 
 
 @console.page("GET", "/transactions/<transaction_id>/everything", needs="transactions:read")
-def show_everything(context: RequestContext, transaction_id: str) -> Response:
-    return _answer(services().transactions.get(GetTransaction(transaction_id), context), context)
-
-
-@console.page("GET", "/operator/transactions/<transaction_id>/everything", who="operator")
-def show_everything_for_operators(context: RequestContext, transaction_id: str) -> Response:
-    item = services().reviews.show(transaction_id, context)
-    client = services().clients.find(item.client_id, context)
-    return _answer(item.transaction, acting_for(client, context), item=item, client=client)
-
-
-def _answer(view: TransactionHistory, context: RequestContext, **values: Any) -> Response:
+@console.operators_page("GET", "/operator/transactions/<transaction_id>/everything")
+def show_everything(context: RequestContext, transaction_id: str, client: ClientView | None = None) -> Response:
     """The record as a page, or with `?format=json` as a file."""
-    about = about_payment(view, context)
+    about = about_payment(transaction_id, context, client)
+    view: TransactionHistory = about["view"]
     record = PaymentRecord(
         view,
         services().request_log.get(about["request_page"], context) if about["request_page"] else None,
@@ -71,7 +62,6 @@ def _answer(view: TransactionHistory, context: RequestContext, **values: Any) ->
     page = render_template(
         "console/transactions/everything.html",
         **about,
-        **values,
         record=record,
         messages=DataTable("Messages", MESSAGE_COLUMNS, record.messages),
         trail=DataTable("Who did what", AUDIT_COLUMNS, record.audit),

@@ -43,7 +43,7 @@ _COLUMNS = (
     Column("reference", "Reference", "reference", link=lambda row: link_to("payout", row.payout_id)),
     Column("shown_status", "Status", "status", value=lambda row: _shown_status(row), where="page"),
     Column("status", "Status", "status", where="files"),
-    Column("send_at", "Date", "moment"),
+    Column("send_at", "Date", "moment", is_minor=True),
     Column("ready_count", "People", "number"),
     Column("total_amount", "Total", "money"),
     Column("total_fee", "Fees", "money", where="files"),

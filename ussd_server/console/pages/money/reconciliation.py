@@ -209,7 +209,6 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
 
 @console.page("POST", "/operator/reconciliation/<statement_id>/undo", who="operator")
 def propose_undo(context: RequestContext, statement_id: str) -> Any:
-    services().provider_statements.show(statement_id, context)
     return propose("statement.undo", statement_id, context)
 
 
@@ -246,7 +245,8 @@ def show_difference(context: RequestContext, difference_id: str) -> str:
         side=side,
         is_proposed=any(proposal_about(name, context) for name in (difference_id, each.transaction_id) if name),
         may_be_unmoved=each.transaction_id and services().releases.may_be_unmoved(each.transaction_id, context),
-        may_conclude=_may_conclude(each),
+        may_conclude=review_of(each) == "open"
+        and (each.verdict, each.theirs) == (Verdict.STATUS_DIFFERS, LineStatus.SUCCEEDED),
     )
 
 
@@ -261,8 +261,6 @@ def end_difference(context: RequestContext, difference_id: str) -> Any:
 @console.page("POST", "/operator/differences/<difference_id>/conclude", who="operator", form_on="show_difference")
 def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
     """Propose to set the payment to succeeded, as the provider's statement says."""
-    if not _may_conclude(services().differences.show(difference_id, context)):
-        raise ServiceError(Code.INVALID_REQUEST, "Only an open difference with a success of the provider is concluded.")
     return propose("difference.conclude", difference_id, context)
 
 
@@ -276,10 +274,6 @@ def review_of(each: DifferenceView) -> str:
     if each.movement_id is not None:
         return "moved"
     return "ended" if each.ended_at else "open"
-
-
-def _may_conclude(each: DifferenceView) -> bool:
-    return review_of(each) == "open" and each.verdict is Verdict.STATUS_DIFFERS and each.theirs == LineStatus.SUCCEEDED
 
 
 def _days_of_form() -> tuple[date, date] | None:

@@ -14,7 +14,7 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done
-from ussd_server.console.links import acting_for, link_to, operators_view
+from ussd_server.console.links import link_to, operators_view
 from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import (
     PERIOD,
@@ -97,7 +97,7 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
 @console.page("GET", "/transactions/<transaction_id>", needs="transactions:read", shows="transaction")
 def show_transaction(context: RequestContext, transaction_id: str) -> str:
     """One transaction: where its money is, and everything that happened to it."""
-    values = about_payment(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
+    values = about_payment(transaction_id, context)
     view, refunds = values["view"], values["refunds"]
     number = f"-{len(refunds) + 1}" if refunds else ""
     suggested = f"{view.reference[: messages.REFERENCE.longest - 11]}-refund{number}"
@@ -110,11 +110,14 @@ def show_transaction(context: RequestContext, transaction_id: str) -> str:
 
 
 @console.page("GET", "/transactions/<transaction_id>/live", needs="transactions:read")
-def show_transaction_live(context: RequestContext, transaction_id: str) -> Response:
+@console.operators_page("GET", "/operator/transactions/<transaction_id>/live")
+def show_transaction_live(context: RequestContext, transaction_id: str, client: ClientView | None = None) -> Response:
     """The part of a transaction's page that refreshes by itself; a transaction that became final reloads the page."""
-    return _live_part(
-        about_payment(services().transactions.get(messages.GetTransaction(transaction_id), context), context)
-    )
+    values = about_payment(transaction_id, context, client)
+    response = Response(render_template("console/transactions/live.html", **values))
+    if values["view"].completed_at and "open" in request.args:
+        response.headers["HX-Refresh"] = "true"
+    return response
 
 
 @console.page(
@@ -146,25 +149,18 @@ def write_note(context: RequestContext, transaction_id: str, client: ClientView 
     return done("The note is written.", view, transaction_id=transaction_id)
 
 
-@console.page("GET", "/operator/transactions/<transaction_id>", who="operator", shows="transaction")
-def show_transaction_for_operators(context: RequestContext, transaction_id: str) -> str:
-    values = _about_any(transaction_id, context)
-    proposal = proposal_about(values["view"].transaction_id, context)
-    may_be_unmoved = services().releases.may_be_unmoved(values["view"].transaction_id, context)
+@console.operators_page("GET", "/operator/transactions/<transaction_id>", name="show_transaction", shows="transaction")
+def show_transaction_of_client(context: RequestContext, transaction_id: str, client: ClientView) -> str:
     return render_template(
-        "console/operator/transaction.html", **values, proposal=proposal, may_be_unmoved=may_be_unmoved
+        "console/operator/transaction.html",
+        **about_payment(transaction_id, context, client),
+        proposal=proposal_about(transaction_id, context),
+        may_be_unmoved=services().releases.may_be_unmoved(transaction_id, context),
     )
-
-
-@console.page("GET", "/operator/transactions/<transaction_id>/live", who="operator")
-def show_transaction_live_for_operators(context: RequestContext, transaction_id: str) -> Response:
-    """The part of the page that refreshes by itself."""
-    return _live_part(_about_any(transaction_id, context))
 
 
 @console.page("POST", "/operator/reviews/<transaction_id>/propose", who="operator")
 def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
-    services().reviews.show(transaction_id, context)
     outcome = request.form.get("outcome")
     if outcome not in _OUTCOMES:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how the review ends.")
@@ -185,13 +181,14 @@ def propose_unmoved(context: RequestContext, transaction_id: str) -> Any:
 
 @console.page("POST", "/operator/transactions/<transaction_id>/refund", who="operator")
 def propose_refund(context: RequestContext, transaction_id: str) -> Any:
-    services().reviews.show(transaction_id, context)
     amount_cents = forms.cents(request.form.get("amount", ""))
     return propose("transaction.refund", transaction_id, context, amount_cents=amount_cents)
 
 
-def about_payment(view: messages.TransactionHistory, context: RequestContext) -> dict[str, Any]:
-    """The values of the page of one transaction, for clients and operators."""
+def about_payment(transaction_id: str, context: RequestContext, client: ClientView | None = None) -> dict[str, Any]:
+    """The values of the page of one transaction; for operators, who act for `client`, also of its review."""
+    item = services().reviews.show(transaction_id, context) if client else None
+    view = item.transaction if item else services().transactions.get(messages.GetTransaction(transaction_id), context)
     events = services().events.list_of_object(view.transaction_id, context)
     original, payout = None, None
     if view.refund_of is not None:
@@ -200,6 +197,8 @@ def about_payment(view: messages.TransactionHistory, context: RequestContext) ->
         payout = services().payouts.get(view.payout_id, context)
     return {
         "view": view,
+        "item": item,
+        "client": client,
         "original": original,
         "payout": payout,
         "request_page": _logged_request(view, context),
@@ -220,14 +219,6 @@ def _logged_request(view: messages.TransactionHistory, context: RequestContext) 
     return view.request_id if logged.items else None
 
 
-def _live_part(values: dict[str, Any]) -> Response:
-    """The live part of a transaction's page. One that became final reloads the page."""
-    response = Response(render_template("console/transactions/live.html", **values))
-    if values["view"].completed_at and "open" in request.args:
-        response.headers["HX-Refresh"] = "true"
-    return response
-
-
 def _double(doubles: Mapping[str, str], view: messages.TransactionView) -> str | None:
     return "possible double" if view.transaction_id in doubles else None
 
@@ -244,10 +235,3 @@ def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:
     """Whether the first attempt of a delivery is still to come."""
     deliveries = [delivery for event in events for delivery in event.deliveries]
     return any(each.status is DeliveryStatus.WAITING and not each.attempts for each in deliveries)
-
-
-def _about_any(transaction_id: str, context: RequestContext) -> dict[str, Any]:
-    item = services().reviews.show(transaction_id, context)
-    client = services().clients.find(item.client_id, context)
-    values = about_payment(item.transaction, acting_for(client, context))
-    return values | {"item": item, "client": client}

@@ -17,41 +17,34 @@ from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents,
 from ussd_server.values import is_id, written_amount
 from ussd_server.wire import ListPage
 
-_OBJECT = Column(
-    "object_name", "Object", "reference", link=lambda event: link_to(event.object_kind or "", event.page_id)
-)
 _OBJECT_FILTER = TableFilter("object_id", "Id of the object")
-_DID = Column("did", "Action", "sentence", value=lambda event: action_in_words(event.action), where="page")
-_DETAILS = (
+AUDIT_COLUMNS = (
+    Column("created_at", "When", "moment"),
+    Column("who", "Who", "person", value=lambda event: _who(event)),
+    Column("did", "Action", "sentence", value=lambda event: action_in_words(event.action), where="page"),
+    Column("action", "Action", "code", where="files"),
+    Column(
+        "object_name",
+        "Object",
+        "reference",
+        value=lambda event: event.object_name or _readable(event.object_id),
+        link=lambda event: link_to(event.object_kind or "", event.page_id),
+    ),
     Column("details", "Reason", "sentence", value=lambda event: _details(event), where="page"),
     Column("amount", "Amount", "money", where="files"),
     Column("phone_number", "Phone number", where="files"),
     Column("reason", "Reason", where="files"),
     Column("decided_by", "Decided by", where="files"),
-)
-AUDIT_COLUMNS = (
-    Column("created_at", "When", "moment"),
-    Column("who", "Who", "person", value=lambda event: _who(event)),
-    _DID,
-    Column("action", "Action", "code", where="files"),
-    replace(_OBJECT, value=lambda event: event.object_name or _readable(event.object_id)),
-    *_DETAILS,
     Column("object_id", "Id", "id", where="files"),
     Column("address", "Address", "code", is_minor=True),
     Column("request_id", "Request id", "id", where="files"),
 )
-
 _COLUMNS_OF_OPERATORS = (
-    Column("created_at", "When", "moment"),
-    Column("operator", "Who", "person", value=lambda event: _who(event)),
-    _DID,
-    Column("action", "Action", "code", where="files"),
-    replace(_OBJECT, value=lambda event: event.object_name or event.object_id),
-    *_DETAILS,
+    AUDIT_COLUMNS[0],
+    replace(AUDIT_COLUMNS[1], name="operator"),
+    *AUDIT_COLUMNS[2:-3],
     Column("client", "Client", link=lambda event: link_to("client", event.client_id)),
-    Column("object_id", "Id", "id", where="files"),
-    Column("address", "Address", "code", is_minor=True),
-    Column("request_id", "Request id", "id", where="files"),
+    *AUDIT_COLUMNS[-3:],
 )
 
 
@@ -93,8 +86,8 @@ def _details(event: AuditEventView) -> str:
 
 
 def _readable(name: str | None) -> str | None:
-    """What names an object without a page, None for an id."""
-    return None if name is None or is_id(name) else name
+    """What names an object without a page; an id is shown to operators alone."""
+    return name if g.person.is_operator or not is_id(name or "") else None
 
 
 def _who(event: AuditEventView) -> str:

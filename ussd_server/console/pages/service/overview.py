@@ -64,12 +64,8 @@ def leave_out_slash(_: RequestContext) -> Any:
 
 
 @console.page("GET", "/<path:anything>", who="person")
+@console.page("POST", "/<path:anything>", who="person", name="refuse_unknown_form")
 def refuse_unknown_page(_: RequestContext, anything: str) -> str:  # noqa: ARG001 - the unknown address
-    raise ServiceError(Code.NOT_FOUND, NO_PAGE)
-
-
-@console.page("POST", "/<path:anything>", who="person")
-def refuse_unknown_form(_: RequestContext, anything: str) -> str:  # noqa: ARG001 - the unknown address
     raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 
