@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import timedelta
+from pathlib import Path
 
+import ussd_server
 from tests.conftest import MovableClock
 from tests.console.conftest import Operators, Visit
 from tests.support.example_client import ExampleClient
+from ussd_server.console.actions import action_in_words
 
 FILE = "phone_number,amount,reference\n0770000000,5,E-1\n"
 
@@ -44,3 +48,12 @@ def test_operators_find_what_was_done_by_action(operator: Operators, example_cli
     assert ">looked at the API keys</option>" not in page
     (item,) = ann.get("/operator/audit?action=client.disabled&format=json").json["items"]
     assert (item["object_name"], item["reason"]) == (item["client"], "unpaid")
+
+
+def test_every_action_of_the_trail_has_words() -> None:
+    written = set[str]()
+    for file in Path(ussd_server.__file__).parent.rglob("*.py"):
+        for call in re.findall(r"write_audit_event\(\s*(.{0,90})", file.read_text(encoding="utf-8")):
+            written |= set(re.findall(r'^"([a-z_]+\.[a-z_]+)",', call))
+    assert len(written) > 50
+    assert [action for action in sorted(written) if action_in_words(action) == action] == []
