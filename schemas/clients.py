@@ -84,7 +84,7 @@ class UpdateApiKeyBody(fields.Body):
 
     name = fields.Text("What people call the key.", longest=KEY_NAME.longest, allow_none=True)
     scopes = Scopes("One string with single spaces, or an array; null means everything.", allow_none=True)
-    expires_at = fields.Timestamp("A future time; null means never.", allow_none=True)
+    expires_at = fields.LaterTime("A future time; null means never.", allow_none=True)
     allowed_addresses = Addresses(
         "The addresses and networks from which it may be used; null means any.", allow_none=True
     )

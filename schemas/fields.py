@@ -290,6 +290,12 @@ class Timestamp(Field[datetime]):
         raise ValidationError("Must be an ISO 8601 time with its offset, such as 2026-11-20T08:15:30.123Z.")
 
 
+class LaterTime(Timestamp):
+    """A time that has to lie ahead. Any example would lie in the past one day."""
+
+    json_schema = {"type": "string", "format": "date-time"}
+
+
 class Day(Field[date]):
     """A day, as `2026-11-20`."""
 

@@ -29,8 +29,8 @@ _STATUSES = ("draft", "approved", "running", "completed", "cancelled")
 _STATES = ("ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled")
 
 
-def _send_at(**kwargs: Any) -> fields.Timestamp:
-    return fields.Timestamp(
+def _send_at(**kwargs: Any) -> fields.LaterTime:
+    return fields.LaterTime(
         "Nothing is sent before this time, at most a year ahead. Default: once it is approved.", **kwargs
     )
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marshmallow import ValidationError, fields
 
-from schemas.clients import Scopes
+from schemas.clients import CreateApiKeyBody, Scopes
 from schemas.fields import Amount, Flag, JsonObject, PhoneNumber, Query, Text, Timestamp, Whole
+from schemas.payouts import CreatePayoutBody
 from ussd_server.values import iso_milliseconds, shillings
 
 
@@ -229,3 +230,8 @@ def test_nothing_that_json_can_hold_does_more_than_be_refused(value: Any) -> Non
     ):
         with contextlib.suppress(ValidationError):
             taken(field, value)
+
+
+def test_a_time_that_has_to_lie_ahead_has_no_example_which_would_lie_in_the_past() -> None:
+    times = [CreatePayoutBody().fields["send_at"], CreateApiKeyBody().fields["expires_at"]]
+    assert ["examples" in each.json_schema for each in times] == [False, False]
