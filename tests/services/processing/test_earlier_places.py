@@ -12,7 +12,7 @@ from tests.services.processing.moves import NUMBERS, Move, old_connection
 from tests.support.books import check_everything
 from tests.support.money import operator
 from ussd_server.models.transactions import Transaction
-from ussd_server.providers.messages import Direction, PaymentOrder
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.settings import Settings
 
@@ -59,6 +59,22 @@ def test_a_payment_waits_while_the_earlier_connection_is_silent_and_goes_on_afte
     move.pay("collection", "second", 700)
     move.work(10)
     assert (move.submits(move.old), move.submits(move.new)) == (0, 1)
+
+
+def test_a_payment_is_not_taken_for_that_of_an_earlier_connection_that_was_not_reached(
+    move: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move.start(move.new, **old_connection(move))
+    old = next(each for each in move.services.runtime.providers.connections if each.connection.endswith("-old"))
+    monkeypatch.setattr(old, "query_status", lambda *_: ProviderAnswer(Outcome.NOT_SENT))
+    first = move.pay("collection")
+    move.work(20)
+    assert Transaction.get_by_id(first).sent_to is None
+    monkeypatch.undo()
+    move.work(60)
+    row = Transaction.get_by_id(first)
+    new = move.services.runtime.providers.get(row.provider)
+    assert (row.sent_to.startswith(move.addresses[move.new]), row.provider_account) == (True, new and new.account)
 
 
 def test_after_a_restore_earlier_connections_are_asked_again(move: Move) -> None:

@@ -205,7 +205,7 @@ class PaymentProcessor:
         answer, took_ms = self._call(earlier, "enquire", earlier.query_status, payment_order(claimed, earlier))
         if answer.outcome is Outcome.NOT_FOUND or answer.has_no_query:
             return False
-        if answer.outcome is Outcome.UNKNOWN and not answer.is_about_another:
+        if answer.outcome in (Outcome.UNKNOWN, Outcome.NOT_SENT) and not answer.is_about_another:
             self._wait_for_place(claimed)
             return True
         with unit_of_work():
