@@ -38,10 +38,12 @@ def provider_of(account: str, providers: Providers) -> str:
 
 def renamed_accounts(providers: Providers) -> list[tuple[str, str, str]]:
     """The connections whose last payment, among the newest 10,000, was of another account: what is so, and its mend."""
-    sent = Transaction.select(Transaction.id, Transaction.sent_to, Transaction.provider_account)
-    sent = sent.where(Transaction.sent_to.is_null(False)).order_by(Transaction.id.desc()).limit(_NEWEST)
-    names = sent.c.sent_to, sent.c.provider_account
-    rows: Any = Transaction.select(*names).from_(sent).group_by(*names).order_by(fn.MAX(sent.c.id.cast("TEXT")))
+    newest = Transaction.select(Transaction.id, Transaction.sent_to, Transaction.provider_account)
+    # Processes read this as they begin: no index has what was sent, which may be rare among all payments.
+    newest = newest.order_by(Transaction.id.desc()).limit(_NEWEST)
+    names = newest.c.sent_to, newest.c.provider_account
+    rows: Any = Transaction.select(*names).from_(newest).where(newest.c.sent_to.is_null(False))
+    rows = rows.group_by(*names).order_by(fn.MAX(newest.c.id.cast("TEXT")))
     last: dict[str, str] = dict(rows.tuples())
     renamed = []
     for each in providers.connections:
