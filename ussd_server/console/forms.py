@@ -87,6 +87,8 @@ def client_id(text: str, context: RequestContext) -> str:
     try:
         return services().clients.find(text.strip(), context).client_id
     except ServiceError as error:
+        if error.code is not Code.NOT_FOUND:
+            raise
         raise fault_of("client", error.message) from None
 
 

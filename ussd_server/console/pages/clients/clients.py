@@ -155,7 +155,8 @@ def new_channel(_: RequestContext) -> str:
 @console.page("POST", "/operator/channels/new", who="operator", form_on="new_channel")
 def create_channel(context: RequestContext) -> Any:
     form = request.form
-    client_id = forms.client_id(form["client"], context) if form.get("client") else None
+    client = form.get("client", "").strip()
+    client_id = forms.client_id(client, context) if client else None
     codes = tuple(form.get("codes", "").split())
     channel = services().channels.create(
         CreateChannel(form.get("adapter", ""), client_id, form.get("name", "").strip()[:100], codes), context
