@@ -155,7 +155,8 @@ def test_while_the_replica_is_away_the_primary_answers(
         pair.replica.start()
     eventually(lambda: "meanwhile" in desk.listed() and not desk.replica.is_away)
     results = [json.loads(line)["event"].partition(":")[0] for line in caplog.messages]
-    assert results == ["the replica is away or too far behind", "the replica is back"]
+    # It starts from its last checkpoint, and may be away a second time until it has the tables again.
+    assert (results[0], results[-1]) == ("the replica is away or too far behind", "the replica is back")
 
 
 def test_a_database_that_is_no_replica_is_not_taken_for_one(desk: Desk, pair: Pair) -> None:
