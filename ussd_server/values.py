@@ -155,10 +155,16 @@ def kampala_day(moment: datetime) -> str:
     return moment.astimezone(KAMPALA).date().isoformat()
 
 
+def days_about(begin: datetime, end: datetime) -> set[str]:
+    """The days in Kampala between two moments, with the one before and the one after them."""
+    begin, end = begin - _DAY, end + _DAY
+    return {kampala_day(begin + step * _DAY) for step in range((end - begin).days + 2)}
+
+
 def bounds_of_day(day: date) -> tuple[datetime, datetime]:
     """The first moment of a day in Kampala, and that of the next day."""
     begin = datetime(day.year, day.month, day.day, tzinfo=KAMPALA)
-    return begin, begin + timedelta(days=1)
+    return begin, begin + _DAY
 
 
 def moment_of(text: str) -> datetime | None:
@@ -170,6 +176,7 @@ def moment_of(text: str) -> datetime | None:
         return None
 
 
+_DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _counter = count(getrandbits(31))

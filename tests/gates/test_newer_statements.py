@@ -52,7 +52,7 @@ def test_the_providers_own_reversal_beside_a_refund_is_held_in_whichever_file_it
     assert before - main_of(world.client.id) == CENTS
 
 
-@pytest.mark.parametrize("receipt", ["P1", None, "other"])
+@pytest.mark.parametrize("receipt", ["P1", "P2", None, "other"])
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_second_payment_under_our_own_name_is_held_in_whichever_file_it_comes(
     world: World, ours: Enquired, at_once: bool, receipt: str | None
@@ -67,6 +67,20 @@ def test_a_second_payment_under_our_own_name_is_held_in_whichever_file_it_comes(
     reconcile(world.services, [second, first])
     assert [each.movement_id for each in held(world)] == [twice.movement_id]
     assert open_reviews(world.services) == ()
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_second_refund_under_the_receipt_of_its_collection_is_held(
+    world: World, ours: Enquired, at_once: bool
+) -> None:
+    ours.report()
+    world.refund(ours.transaction_id, RECEIPT)
+    sale, refunded = mtn_row(ours.row), mtn_row(ours.row, Type="Reversal")
+    for lines in [[sale, refunded, refunded]] if at_once else [[sale, refunded], [refunded, sale, refunded]]:
+        reconcile(world.services, lines)
+    (lost,) = held(world)
+    reconcile(world.services, [refunded, refunded, sale])
+    assert ([each.movement_id for each in held(world)], open_reviews(world.services)) == ([lost.movement_id], ())
 
 
 def test_what_replaced_a_success_of_another_amount_is_not_held_again(world: World, ours: Enquired) -> None:

@@ -20,14 +20,15 @@ from ussd_server.models.statements import (
 )
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.held import BOTH_AMOUNTS, ONLY_IN_STATEMENT, hold
+from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS
 from ussd_server.services.gates.messages import Told, WayIn
 from ussd_server.services.gates.movements import find_or_make
-from ussd_server.services.gates.receipts import Money, lock_movement, lock_told
+from ussd_server.services.gates.receipts import Money, lock_movement, lock_told, receipts_of
 from ussd_server.services.gates.unknown import hold_unknown
 from ussd_server.services.reconciliation.days.lines import statements_with
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.reconciliation.reading.cell_values import phone_number_in
-from ussd_server.services.transactions.messages import UNFINISHED
+from ussd_server.services.transactions.messages import UNFINISHED, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import LONGEST_RECEIPT, canonical_receipt, new_id, written_amount
 
@@ -197,14 +198,14 @@ def _movement_of(line: LineThatMoved, now: datetime) -> Movement | None:
     """The movement of a line; None where its receipt is that of a payment of ours, which another line matches."""
     money, amount_cents = find_or_make(line.told, now), line.told.amount_cents
     named = None if line.differing_id is None else find_row(Transaction, line.differing_id)
-    if (payment := money.payment) is not None and payment.amount_cents != amount_cents:
-        money, named = _of_other_amount(line.told, now), payment
+    if (payment := money.payment) is not None and (payment.amount_cents != amount_cents or _has_other_lines(payment)):
+        money, named = _of_other_money(line.told, now), payment
     elif (first := money.movement) is not None and first.amount_cents != amount_cents:
         # The statement shows what moved. The receipt stays with what was told of it first.
         first.other_amount_cents = amount_cents
         first.held_because = BOTH_AMOUNTS if first.use_kind is None else None
         first.save()
-        money = _of_other_amount(line.told, now)
+        money = _of_other_money(line.told, now)
     if (movement := money.movement) is None:
         return None
     movement.at = movement.at or line.told.at
@@ -218,8 +219,18 @@ def _movement_of(line: LineThatMoved, now: datetime) -> Movement | None:
     return movement
 
 
-def _of_other_amount(told: Told, now: datetime) -> Money:
-    """The movement of a line whose receipt stays with another amount: what such a line told before, else a new one."""
+def _has_other_lines(payment: Transaction) -> bool:
+    """Whether a line of a receipt of a payment, which another line matches, is other money.
+
+    Airtel gives all refunds of a collection its receipt. A payment of a provider that gives one receipt has two where
+    statements told lines of both.
+    """
+    is_told_twice = len(receipts_of(payment)) > 1 and payment.provider not in WITH_TWO_RECEIPTS
+    return payment.type == TransactionType.REFUND or is_told_twice
+
+
+def _of_other_money(told: Told, now: datetime) -> Money:
+    """The movement of a line whose receipt stays with other money: what such a line told before, else a new one."""
     lines = Movement.select().join(StatementDifference, on=(StatementDifference.movement_id == Movement.id))
     known = lines.where(
         StatementDifference.provider_id == told.receipt,

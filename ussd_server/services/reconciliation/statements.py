@@ -27,7 +27,8 @@ from ussd_server.services.pages import page_of
 from ussd_server.services.processing.outcomes import open_review
 from ussd_server.services.providers.accounts import known_accounts, provider_of
 from ussd_server.services.reconciliation import imports, messages
-from ussd_server.services.reconciliation.comparing.matching import Match, Matcher
+from ussd_server.services.reconciliation.comparing.matches import Match
+from ussd_server.services.reconciliation.comparing.matching import Matcher
 from ussd_server.services.reconciliation.days import coverage
 from ussd_server.services.reconciliation.days.lines import DayLine, PackedDays, pairs_told
 from ussd_server.services.reconciliation.imports import ImportedLines

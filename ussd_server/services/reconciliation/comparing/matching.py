@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from peewee import chunked
@@ -16,50 +14,42 @@ from ussd_server.models.statements import StatementDifference
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.gates.given_back import counts_elsewhere
+from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS
+from ussd_server.services.reconciliation.comparing.matches import Match, receipt_of, result_of
 from ussd_server.services.reconciliation.comparing.other_accounts import OtherAccounts
 from ussd_server.services.reconciliation.comparing.our_payments import COLUMNS, OurPayment, payments_within
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 from ussd_server.services.reconciliation.reading.statement_lines import Period, ProviderLine, StatementDates
 from ussd_server.services.transactions.messages import Origin, TransactionType
-from ussd_server.values import comparable_receipt, is_id, with_hyphens
+from ussd_server.values import comparable_receipt, days_about, is_id, with_hyphens
 
-PairsTold = Callable[[str, datetime, datetime], Iterator[tuple[str, bytes]]]
-"""What stored statements tell of an account between two moments: payments, each with the digest of its line."""
+PairsTold = Callable[[str, Collection[str]], Iterator[tuple[str, bytes]]]
+"""What stored statements tell of an account on some days: payments, each with the digest of its line."""
 _AT_ONCE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """The result for a line, from the lines up to it.
-
-    `unmoved` is the status of a line that names a payment of ours and moved no money: another line of the statement may
-    report the payment's success. It is None for a final result. `our_cents` is what the line adds to our sum if no such
-    line follows. `is_by_name`: the payment has another receipt than the line. `at` and `receipt` are of the line.
-    """
-
-    compared: ComparedLine
-    unmoved: LineStatus | None = None
-    our_cents: int = 0
-    is_by_name: bool = False
-    at: datetime | None = None
-    receipt: str = ""
-
-
 class _ByName(NamedTuple):
-    """A payment that a line of another receipt names: the line, what it adds to our sum, and when it can have moved."""
+    """A line that names a payment of another receipt: its digest, and what it adds to our sum."""
 
     receipt: bytes
     our_cents: int
-    begin: datetime
-    end: datetime
+
+
+class _PutOff(NamedTuple):
+    """A line that is compared after all others, with the payments that it names, and the refunds of these."""
+
+    line: ProviderLine
+    ours: list[OurPayment]
+    refunds: dict[str, list[OurPayment]]
 
 
 class Matcher:
     """Compares one statement with the transactions of its account.
 
     A line is matched by the provider's id, then by our reference, never by its amount. A transaction is matched once,
-    by a success before a failure: a second success is not ours. A line of another receipt than the payment's is the
-    second one where a stored statement, or another line, has the payment. Memory grows by some 100 bytes for each line.
+    by a success before a failure: a second success is not ours. A line of another receipt than the payment's, or than
+    a statement told it with, is the second one where a stored statement, or another line, has the payment. Memory grows
+    by some 100 bytes for each line.
     """
 
     def __init__(self, account: str, provider: str, dates: StatementDates, pairs_told: PairsTold) -> None:
@@ -69,10 +59,15 @@ class Matcher:
         self._matched: set[bytes] = set()
         self._failed: set[bytes] = set()
         self._by_name: dict[bytes, _ByName] = {}
+        self._gives_two_receipts = provider in WITH_TWO_RECEIPTS
+        # When the payments can have moved that stored statements may tell under another receipt.
+        self._days: set[str] = set()
         # Names of lines that left and are not ours: an unsigned reversal of one brings its money back.
         self._left: set[str] = set()
         # Reversals that name a collection alone, with its refunds, or nothing of ours: other lines say what they are.
-        self._put_off: dict[int | None, tuple[ProviderLine, list[OurPayment], dict[str, list[OurPayment]]]] = {}
+        self._reversals: list[_PutOff] = []
+        # Lines of payments that a statement gave a second receipt: stored lines say which one is the payment's.
+        self._of_two_receipts: list[_PutOff] = []
         self._late: dict[int | None, Match] = {}
         self.ours_cents = 0
         self.theirs_cents = 0
@@ -88,29 +83,33 @@ class Matcher:
         matches = []
         for line, ours in zip(lines, named, strict=True):
             if line.type is LineType.REVERSAL and all(refunds.get(each.id) for each in ours):
-                self._put_off[line.line] = line, ours, refunds
-                result = _result(line, Verdict.REVERSAL, next(iter(ours), None), None, None, is_difference=True)
-                matches.append(Match(result, at=line.at, receipt=receipt_of(line)))
+                matches.append(_put_off(_PutOff(line, ours, refunds), self._reversals, Verdict.REVERSAL))
+            elif line.type in (LineType.IN, LineType.OUT) and any(map(self._is_told_twice, ours)):
+                for each in ours:
+                    self._days |= days_about(each.created_at, each.completed_at or line.at)
+                matches.append(_put_off(_PutOff(line, ours, refunds), self._of_two_receipts, Verdict.NOT_OURS))
             else:
                 matches.append(self._match(line, ours, refunds))
         return matches
 
     def end(self) -> None:
         """Decide which line of a payment is the second one. Call after every line was compared, before `decide`."""
-        unclear = {name for line, ours, _ in self._put_off.values() if not ours for name in _names_of(line)}
+        unclear = {name for each in self._reversals if not each.ours for name in _names_of(each.line)}
         for names in chunked(unclear - self._left, _AT_ONCE):
             self._left |= _names_that_left(self._account, names)
-        self._late = {line: self._match(*put_off) for line, put_off in self._put_off.items()}
-        if not self._by_name:
-            return
-        begin, end = (
-            min(each.begin for each in self._by_name.values()),
-            max(each.end for each in self._by_name.values()),
-        )
-        for payment_id, receipt in self._pairs_told(self._account, begin, end):
+        self._late = {each.line.line: self._match(*each) for each in self._reversals}
+        told = {ours.id: set[bytes]() for each in self._of_two_receipts for ours in each.ours}
+        for payment_id, receipt in self._pairs_told(self._account, self._days) if self._days else ():
+            if payment_id in told:
+                told[payment_id].add(receipt)
             named = self._by_name.get(_key(payment_id))
             if named is not None and named.receipt != receipt:
                 self._no_longer_named(payment_id)
+        # First those that are told again, so that the others are second ones.
+        for each in sorted(self._of_two_receipts, key=lambda each: not _is_told_again(each, told)):
+            if not _is_told_again(each, told):
+                self._matched |= {_key(ours.id) for ours in each.ours if told[ours.id]}
+            self._late[each.line.line] = self._match(*each)
 
     def decide(self, match: Match) -> ComparedLine:
         """The final result of a line; call once for each, in their order, after `end`."""
@@ -134,7 +133,7 @@ class Matcher:
         for ours in payments_within(self._account, period):
             if _key(ours.id) not in self._matched:
                 self.ours_cents += ours.signed_cents
-                yield _result(None, Verdict.NOT_THEIRS, ours, ours.signed_cents, None, is_difference=True)
+                yield result_of(None, Verdict.NOT_THEIRS, ours, ours.signed_cents, None, is_difference=True)
 
     def _named_by(self, lines: Sequence[ProviderLine]) -> list[list[OurPayment]]:
         """Our transactions that each line names, by the provider's id and by our reference (or our id)."""
@@ -204,7 +203,7 @@ class Matcher:
     def _compare(self, line: ProviderLine, named: list[OurPayment], refunds: dict[str, list[OurPayment]]) -> Match:
         if line.type is LineType.FEE:
             theirs_cents = line.direction * line.amount_cents
-            return Match(_result(line, Verdict.FEE, named[0] if named else None, None, theirs_cents))
+            return Match(result_of(line, Verdict.FEE, named[0] if named else None, None, theirs_cents))
         if line.type is LineType.REVERSAL:
             # What left comes back; what came is given back.
             has_left = (
@@ -228,7 +227,7 @@ class Matcher:
             theirs_cents = self._count_theirs(line, line.direction)
             if theirs_cents < 0:
                 self._left |= _names_of(line)
-            return Match(_result(line, Verdict.NOT_OURS, second, None, theirs_cents, is_difference=True))
+            return Match(result_of(line, Verdict.NOT_OURS, second, None, theirs_cents, is_difference=True))
         return self._compare_pair(line, ours or candidates[0], Verdict.MATCHED)
 
     def _compare_reversal(self, line: ProviderLine, named: list[OurPayment], direction: int) -> Match:
@@ -243,18 +242,18 @@ class Matcher:
         original = named[0] if named else None
         theirs_cents = self._count_theirs(line, line.direction or direction)
         has_moved = line.status is LineStatus.SUCCEEDED
-        return Match(_result(line, Verdict.REVERSAL, original, None, theirs_cents, is_difference=has_moved))
+        return Match(result_of(line, Verdict.REVERSAL, original, None, theirs_cents, is_difference=has_moved))
 
     def _compare_pair(self, line: ProviderLine, ours: OurPayment, agreed: Verdict) -> Match:
         # The direction of a reversal is written from the provider's point of view.
         direction = ours.direction if agreed is Verdict.REVERSAL else line.direction
         theirs_cents = self._count_theirs(line, direction)
         if theirs_cents != ours.signed_cents:
-            result = _result(line, Verdict.AMOUNT_DIFFERS, ours, ours.signed_cents, theirs_cents, is_difference=True)
+            result = result_of(line, Verdict.AMOUNT_DIFFERS, ours, ours.signed_cents, theirs_cents, is_difference=True)
         elif line.status != ours.standing:
-            result = _result(line, Verdict.STATUS_DIFFERS, ours, ours.status, line.status.value, is_difference=True)
+            result = result_of(line, Verdict.STATUS_DIFFERS, ours, ours.status, line.status.value, is_difference=True)
         else:
-            result = _result(line, agreed, ours, ours.signed_cents, theirs_cents)
+            result = result_of(line, agreed, ours, ours.signed_cents, theirs_cents)
         our_cents = ours.signed_cents if ours.standing is LineStatus.SUCCEEDED else 0
         if line.status is not LineStatus.SUCCEEDED:
             if line.status is LineStatus.FAILED:
@@ -269,8 +268,8 @@ class Matcher:
             self.receipts[ours.id] = line.provider_id
         is_by_name = is_new and bool(ours.receipts)
         if is_by_name:
-            end = ours.completed_at or line.at
-            self._by_name[_key(ours.id)] = _ByName(bytes.fromhex(receipt_of(line)), our_cents, ours.created_at, end)
+            self._by_name[_key(ours.id)] = _ByName(bytes.fromhex(receipt_of(line)), our_cents)
+            self._days |= days_about(ours.created_at, ours.completed_at or line.at)
         # Payers pay before we learn of it, so that the dates of their payments prove nothing.
         is_timed = agreed is Verdict.MATCHED and ours.origin != Origin.PAYER and ours.effect is None
         if ours.standing is LineStatus.SUCCEEDED and ours.completed_at is not None and is_timed:
@@ -287,6 +286,10 @@ class Matcher:
                 return ours
         return None
 
+    def _is_told_twice(self, ours: OurPayment) -> bool:
+        """Whether a statement may have told a payment under another receipt than its provider told us."""
+        return len(ours.receipts) > 1 and not self._gives_two_receipts
+
     def _no_longer_named(self, payment_id: str) -> None:
         """Let the line that named a payment be a second one."""
         self.ours_cents -= self._by_name.pop(_key(payment_id)).our_cents
@@ -297,6 +300,18 @@ class Matcher:
         if line.status is LineStatus.SUCCEEDED:
             self.theirs_cents += cents
         return cents
+
+
+def _put_off(each: _PutOff, those: list[_PutOff], verdict: Verdict) -> Match:
+    """Keep a line until the end; return what stands for its result until then."""
+    those.append(each)
+    result = result_of(each.line, verdict, next(iter(each.ours), None), None, None, is_difference=True)
+    return Match(result, at=each.line.at, receipt=receipt_of(each.line))
+
+
+def _is_told_again(each: _PutOff, told: Mapping[str, Collection[bytes]]) -> bool:
+    """Whether stored statements tell a payment by the same line."""
+    return any(bytes.fromhex(receipt_of(each.line)) in told[ours.id] for ours in each.ours)
 
 
 def _is_correction_of(line: ProviderLine, ours: OurPayment) -> bool:
@@ -332,46 +347,6 @@ def _may_be_refund(refund: OurPayment, original: OurPayment, line: ProviderLine)
     if not line.provider_id or (refund.receipts and refund.receipts <= original.receipts):
         return True
     return comparable_receipt(line.provider_id) in refund.receipts | original.receipts
-
-
-def _result(
-    line: ProviderLine | None,
-    verdict: Verdict,
-    ours: OurPayment | None,
-    our_value: int | str | None,
-    their_value: int | str | None,
-    *,
-    is_difference: bool = False,
-) -> ComparedLine:
-    provider_id = line.provider_id if line else ours.provider_transaction_id if ours else None
-    reference = (line.reference if line else None) or (ours.name_there if ours else None)
-    return ComparedLine(
-        line=line.line if line else None,
-        verdict=verdict,
-        provider_id=provider_id or None,
-        reference=reference or None,
-        transaction_id=ours.id if ours else None,
-        ours=our_value,
-        theirs=their_value,
-        is_difference=is_difference,
-        dated=line.dated if line else None,
-        party=line.party if line else None,
-        at=None if line or ours is None else ours.completed_at,
-    )
-
-
-def receipt_of(line: ProviderLine) -> str:
-    """The digest by which lines of two statements are the same: of their kind and the provider's id."""
-    kind = line.type if line.type in (LineType.FEE, LineType.REVERSAL) else "payment"
-    return digest_of_names(kind, line.provider_id, line.reference, line.dated, line.party)
-
-
-def digest_of_names(
-    kind: str, provider_id: str | None, reference: str | None, dated: str | None, party: str | None
-) -> str:
-    """The digest of what names a line: the provider's id, else our reference, else its date and party."""
-    name = provider_id or reference or f"{dated} {party}"
-    return hashlib.blake2b(f"{kind} {name}".encode(), digest_size=16).hexdigest()
 
 
 def _key(an_id: str) -> bytes:

@@ -11,7 +11,7 @@ from peewee import chunked
 from ussd_server.models.movements import MovementUse
 from ussd_server.models.statements import DifferenceInStatement, StatementDifference
 from ussd_server.services.gates.messages import UseKind
-from ussd_server.services.reconciliation.comparing.matching import digest_of_names
+from ussd_server.services.reconciliation.comparing.matches import digest_of_names
 from ussd_server.services.reconciliation.days.lines import DayLine, lines_of
 from ussd_server.services.reconciliation.messages import Verdict
 

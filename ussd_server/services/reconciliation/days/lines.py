@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from struct import Struct
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ import orjson
 
 from ussd_server.models.statements import ProviderStatement, StatementDay, StatementState
 from ussd_server.services.reconciliation.messages import Verdict
-from ussd_server.values import kampala_day
+from ussd_server.values import days_about, kampala_day
 
 # Receipt, transaction (zeros for none), cents, seconds since 1970, verdict.
 _FORM = Struct("<16s16sqIB")
@@ -26,7 +26,6 @@ _VERDICTS = (
 """Their places are stored, so the order stays."""
 _PAIRED = (Verdict.MATCHED, Verdict.AMOUNT_DIFFERS, Verdict.STATUS_DIFFERS)
 _NO_TRANSACTION = bytes(16)
-_DAY = timedelta(days=1)
 
 
 class DayLine(NamedTuple):
@@ -105,28 +104,24 @@ def statements_with(
     transaction_id: str, account: str, cents: int, begin: datetime, end: datetime
 ) -> Iterator[ProviderStatement]:
     """The stored statements with a line of a transaction, of its amount, at about that time; the newest first."""
-    for statement, lines in _stored_lines(account, begin, end):
+    for statement, lines in _stored_lines(account, days_about(begin, end)):
         if any(each.transaction_id == transaction_id and each.is_pair and abs(each.cents) == cents for each in lines):
             yield statement
 
 
-def pairs_told(account: str, begin: datetime, end: datetime) -> Iterator[tuple[str, bytes]]:
-    """The payments of ours of which stored statements tell at about that time, each with the digest of its line."""
-    for _, lines in _stored_lines(account, begin, end):
+def pairs_told(account: str, days: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    """The payments of ours of which stored statements tell on some days, each with the digest of its line."""
+    for _, lines in _stored_lines(account, days):
         yield from ((each.transaction_id, each.receipt) for each in lines if each.is_pair and each.cents)
 
 
-def _stored_lines(
-    account: str, begin: datetime, end: datetime
-) -> Iterator[tuple[ProviderStatement, Iterator[DayLine]]]:
-    """The stored statements with lines at about that time, the newest first, and these lines."""
-    begin, end = begin - _DAY, end + _DAY
-    days = {kampala_day(begin + step * _DAY) for step in range((end - begin).days + 2)}
+def _stored_lines(account: str, days: Collection[str]) -> Iterator[tuple[ProviderStatement, Iterator[DayLine]]]:
+    """The stored statements with lines on some days, the newest first, and these lines."""
+    with_lines = StatementDay.select(StatementDay.statement_id).where(StatementDay.day.in_(list(days)))
     stored = ProviderStatement.select().where(
         ProviderStatement.account == account,
         ProviderStatement.state == StatementState.STORED,
-        ProviderStatement.first_at <= end,
-        ProviderStatement.last_at >= begin,
+        ProviderStatement.id.in_(with_lines),
     )
     for statement in stored.order_by(ProviderStatement.id.desc()):
         yield statement, lines_of([statement.id], days)
