@@ -204,7 +204,7 @@ class Desk:
         end = EndMovement(view.movement_id, _WHY, *_TWO)
         if view.use is not None:
             if self._is_wrong(view, move):
-                yield "release", lambda: services.releases.release(end, operator)
+                yield from self._releases(services, view, end)
         elif move is None:
             return
         elif view.amount_cents != move.cents:
@@ -213,6 +213,16 @@ class Desk:
                 yield "same", lambda: services.movement_uses.take_as_same(same, operator)
         elif view.waits_for is None or self._is_in_review(view.waits_for):
             yield from self._of_held(services, view, move, end)
+
+    def _releases(self, services: Services, view: MovementView, end: EndMovement) -> Iterator[tuple[str, Decision]]:
+        """Take a use back; first what was booked as given back of it."""
+        assert view.use is not None
+        stands = f"refund_of = '{view.use.transaction_id}' AND type = 'correction' AND status = 'succeeded'"
+        for each in self._payments(stands):
+            given_back = services.movements.show(each["id"], operator_context())
+            first = EndMovement(given_back.movement_id, _WHY, *_TWO)
+            yield "release first", partial(services.releases.release, first, operator_context())
+        yield "release", partial(services.releases.release, end, operator_context())
 
     def _is_in_review(self, transaction_id: str) -> bool:
         return bool(self._payments(f"id = '{transaction_id}' AND review_opened_at IS NOT NULL"))
