@@ -69,6 +69,7 @@ CONSTANTS = {
         "REVIEW_BESIDE",
         "REVIEW_CONTRADICTION",
         "REVIEW_LATE",
+        "REVIEW_RELEASED",
         "REVIEW_RETRACTED",
         "REVIEW_ELSEWHERE",
         "REVIEW_SILENT",

@@ -15,6 +15,7 @@ from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.movements.messages import AssignMovement, EndMovement, SameMovement
+from ussd_server.services.processing.outcomes import REVIEW_RELEASED
 from ussd_server.services.processing.processor import PaymentProcessor
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions import refunds
@@ -236,3 +237,24 @@ def test_a_payers_payment_that_was_refunded_keeps_its_fee_in_the_report(world: W
     report = world.services.daily_reports.get(GetDailyReport(day), operator_context(world.client.id))
     fees = {(row.type, row.status): row.fees_cents for row in report.rows}
     assert fees["collection", "reversed"] == 100_00
+
+
+@pytest.mark.parametrize("beside", ["of another amount", "of another client", "without a receipt"])
+def test_operators_decide_again_once_what_had_the_money_of_a_payment_is_released(
+    world: World, ours: Enquired, beside: str
+) -> None:
+    before = main_of(world.client.id)
+    if beside == "without a receipt":
+        paid = contested(world, ours)
+    else:
+        other_client(world.services)
+        typed = ("SCH1042", SHILLINGS + 1) if beside == "of another amount" else ("TEA1", SHILLINGS)
+        paid = world.till.pay(*typed, RECEIPT, number=PAYER).transaction_id or ""
+        ours.report()
+    settle(world, ours.transaction_id, has_succeeded=False)
+    movement = Movement.get(Movement.transaction_id == paid)
+    world.services.releases.release(EndMovement(movement.id, "It is the wrong one", BY, SECOND), operator())
+    assert (ours.row.is_in_review, ours.row.review_reason) == (True, REVIEW_RELEASED)
+    settle(world, ours.transaction_id, has_succeeded=True)
+    assert (ours.row.status, main_of(world.client.id) - before) == ("succeeded", CENTS)
+    assert check_everything() == []

@@ -38,7 +38,7 @@ from ussd_server.services.movements.movements import (
     view_of_movement,
 )
 from ussd_server.services.operator_names import require_two_people
-from ussd_server.services.processing.outcomes import follow_refunds
+from ussd_server.services.processing.outcomes import decide_anew, follow_refunds, said_to_be
 from ussd_server.services.reconciliation.days.lines import statements_with
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.imports import lock_imports
@@ -96,6 +96,7 @@ class ReleaseService:
             if row is not None and _is_ours(row):
                 _take_receipts(row, movements[0], now)
             elif row is not None:
+                decide_anew(row, now)
                 _take_back(row, now, f"Operators released its money: {reason}")
         return view_of_movement(find_movement(movements[0].id))
 
@@ -213,14 +214,17 @@ def _statement_with(row: Transaction, lacking: Sequence[StatementDifference]) ->
 def _releasable(movement_id: str) -> tuple[list[Movement], Transaction | None]:
     """A movement whose use can be taken back, locked after the payment or the correction that uses it.
 
-    A payer's payment is locked after it, as the gates lock it. After the movement comes the one that gives it back,
-    which has no other use.
+    A payer's payment is locked after it, as the gates lock it, and what failed because of that one before it. After the
+    movement comes the one that gives it back, which has no other use.
     """
     lock_imports()
     unlocked = find_movement(movement_id)
     row = None if unlocked.transaction_id is None else find_row(Transaction, unlocked.transaction_id)
     is_payers = row is not None and row.origin == Origin.PAYER
-    row = row if row is None or is_payers else _lock_payment(row.id)
+    if row is not None and is_payers:
+        said_to_be(row)
+    elif row is not None:
+        row = _lock_payment(row.id)
     pair = [unlocked] if unlocked.counterpart is None else [unlocked, find_movement(unlocked.counterpart)]
     pair = sorted(lock_movements(pair), key=lambda each: each.id != unlocked.id)
     row = lock_row(Transaction, row.id) if row is not None and is_payers else row

@@ -27,6 +27,7 @@ REVIEW_SILENT = "nobody could confirm the outcome in time"
 REVIEW_ELSEWHERE = "it was sent to a place that the settings no longer have"
 REVIEW_RETRACTED = "the provider reported the payment as under way after it had reported failure"
 REVIEW_CONTRADICTION = "the provider reported failure after it had reported success"
+REVIEW_RELEASED = "operators released the payment that had its money"
 REVIEW_BESIDE = "the provider reported success after another attempt to pay the row had begun"
 REVIEW_TWICE = "the provider paid the row twice: another attempt has succeeded, too"
 
@@ -144,6 +145,25 @@ def open_review(row: Transaction, reason: str, now: datetime) -> None:
     if not row.is_in_review or row.review_reason != reason:
         row.review_reason, row.review_opened_at, row.review_closed_at = reason, now, None
         write_transaction_event(row, "transaction.needs_review", now)
+
+
+def decide_anew(released: Transaction, now: datetime) -> None:
+    """Review again what failed because operators found it to be a payer's payment, whose money they release.
+
+    The caller saves that payment.
+    """
+    for row in said_to_be(released):
+        row.contested_id = row.same_money_as = released.same_money_as = None
+        open_review(row, REVIEW_RELEASED, now)
+        row.save()
+
+
+def said_to_be(payers: Transaction) -> list[Transaction]:
+    """The payments of ours, locked, that failed because operators found them to be a payer's payment."""
+    failed = Transaction.select(Transaction.id).where(
+        Transaction.contested_id == payers.id, Transaction.status == TransactionStatus.FAILED
+    )
+    return [lock_row(Transaction, each.id) for each in failed.order_by(Transaction.id)]
 
 
 def close_review(row: Transaction, reason: str, now: datetime) -> None:
