@@ -281,6 +281,7 @@ def _for_templates() -> dict[str, Any]:
     return {
         "person": person,
         "error": g.get("refusal"),
+        "said": [],
         "may": _context_of(person).may,
         "navigation": navigation.groups_for(person) if person else [],
         "csrf_token": csrf_token,

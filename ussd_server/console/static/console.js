@@ -137,7 +137,7 @@ function showProblem() {
   const notice = document.querySelector('main .notice[role="alert"]');
   if (!notice) return;
   const name = notice.dataset.field;
-  const field = name && document.querySelector(`form[method="post"] label [name="${CSS.escape(name)}"]:not([type="radio"], [type="checkbox"])`);
+  const field = name && (notice.closest("form") || document).querySelector(`form[method="post"] label [name="${CSS.escape(name)}"]:not([type="radio"], [type="checkbox"])`);
   if (!field) return void notice.scrollIntoView({ block: "nearest" });
   notice.querySelector("span")?.remove();
   const problem = Object.assign(document.createElement("span"), { id: "field-error", className: "field-error", textContent: notice.textContent });

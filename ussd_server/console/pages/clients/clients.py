@@ -104,7 +104,9 @@ def show_client(context: RequestContext, client_id: str) -> str:
     return _client_page(client_id, context)
 
 
-@console.page("POST", "/operator/clients/<client_id>/<any(disable,enable):action>", who="operator")
+@console.page(
+    "POST", "/operator/clients/<client_id>/<any(disable,enable):action>", who="operator", form_on="show_client"
+)
 def set_client(context: RequestContext, client_id: str, action: str) -> Any:
     """Refuse a client's keys and end its people's logins, or accept its keys and people again."""
     services().clients.set_active(client_id, action == "enable", context, request.form.get("reason", ""))

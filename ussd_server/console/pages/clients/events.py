@@ -73,7 +73,7 @@ def list_events(context: RequestContext) -> Response:
     return show_table("console/events/list.html", table, chosen={each.name: each.chosen for each in table.filters})
 
 
-@console.page("POST", "/events/redeliver", needs="webhooks:write")
+@console.page("POST", "/events/redeliver", needs="webhooks:write", form_on="list_events")
 def redeliver_events(context: RequestContext) -> Any:
     form = request.form
     from_at, to_at = local_moment(form.get("from", "")), local_moment(form.get("to", ""))

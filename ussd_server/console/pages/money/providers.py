@@ -71,7 +71,7 @@ def list_providers(context: RequestContext) -> Response:
     )
 
 
-@console.page("POST", "/operator/providers/<connection>/switch", who="operator")
+@console.page("POST", "/operator/providers/<connection>/switch", who="operator", form_on="list_providers")
 def switch_provider(context: RequestContext, connection: str) -> Any:
     """Take a connection out of use for new payments, or into use again."""
     is_off = request.form.get("to") == "off"

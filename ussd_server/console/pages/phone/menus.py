@@ -163,7 +163,7 @@ def save_menu(context: RequestContext, menu_id: str) -> Any:
     if "HX-Request" in request.headers:
         line = _line_of(error)
         return render_template(
-            "console/menus/report.html", menu_id=menu_id, report=report, error=error, error_line=line
+            "console/menus/report.html", menu_id=menu_id, report=report, refusal=error, error_line=line
         )
     return Response(_editor(menu_id, text, report, error, context), status=error.code.http_status if error else 200)
 
@@ -210,7 +210,7 @@ def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
     )
 
 
-@console.page("POST", "/menus/<menu_id>/codes", needs="menus:write")
+@console.page("POST", "/menus/<menu_id>/codes", needs="menus:write", form_on="show_menu")
 def bind_code(context: RequestContext, menu_id: str) -> Any:
     code = services().menus.bind_code(messages.BindCode(request.form.get("service_code", ""), menu_id), context)
     return done(gettext("%(code)s leads to this menu now.", code=code.service_code), "show_menu", menu_id=menu_id)
@@ -291,7 +291,7 @@ def _editor(menu_id: str, text: str, report: Any, error: ServiceError | None, co
         menu_id=menu_id,
         text=text,
         report=report,
-        error=error,
+        refusal=error,
         error_line=_line_of(error),
         phone=phone,
         diagram=services().menus.draw(messages.DrawMenu(menu_id), context) if phone is None else None,

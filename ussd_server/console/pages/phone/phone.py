@@ -142,7 +142,7 @@ def _page(
     """The page, or only the phone for a request by htmx. `sends`: the newest act is sent to the gateway path."""
     part = "phone" if "HX-Request" in request.headers else "page"
     values = _shown(call, context, sends=sends, error=error, entry=entry)
-    error = values["error"]
+    error = values["refusal"]
     html = render_template(f"console/phone/{part}.html", **values)
     return Response(html, status=error.code.http_status if error and part == "page" else 200)
 
@@ -163,7 +163,7 @@ def _shown(
         "target": target,
         "targets": targets,
         "seen": seen,
-        "error": refusal or error,
+        "refusal": refusal or error,
         "entry": entry,
         "diagram": _diagram(target, seen, context) if target is not None else "",
         "keys": _KEYS,
