@@ -133,7 +133,8 @@ def close_day(m: School, day: int) -> None:
     else:
         file = {"account": "mtn", "file": (statement, f"{day}.csv"), "is_confirmed": "yes"}
         imported = m.ann.send("/operator/reconciliation/new", **file)
-        m.ann.send(f"{imported}/cover", covers_from=covered, covers_to=covered, reason="The portal's file of the day")
+        cover = f"/operator/propose/statement.cover/{imported.rpartition('/')[2]}"
+        m.ann.send(cover, covers_from=covered, covers_to=covered, reason="The portal's file of the day")
         m.bob.confirm()
         for each in m.ann.rows(imported):
             if each["review"] == "open":
@@ -172,7 +173,8 @@ def an_answer_by_telephone(m: School) -> None:
 
 def a_payment_for_another(m: School) -> None:
     m.pay_at_till("RENT", 75_000, DDUMBA)
-    m.ann.send(f"/operator/movements/{held_payment(m, 75_000)['movement_id']}/return", reason="It was for a landlord")
+    held = held_payment(m, 75_000)["movement_id"]
+    m.ann.send(f"/operator/propose/movement.return/{held}", reason="It was for a landlord")
     assert "to be given back" in m.bob.confirm()
     m.at(8, "07:00")
     m.give_back(75_000, DDUMBA)
@@ -264,7 +266,7 @@ def held_payment(m: School, shillings: int) -> dict[str, str]:
 
 
 def assign(m: School, held: dict[str, str], code: str) -> None:
-    m.ann.send(f"/operator/movements/{held['movement_id']}/assign", code=code)
+    m.ann.send(f"/operator/propose/movement.assign/{held['movement_id']}", code=code)
     assert f"booked for {code}" in m.bob.confirm()
 
 

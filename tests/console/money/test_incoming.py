@@ -71,8 +71,9 @@ def test_a_held_payment_is_assigned_by_two_operators(
     assert "SCH1042" in listed
     page = ann.get(_first(listed)).text
     assert "&lt;i&gt;Achieng&lt;/i&gt;" in page
-    assert ann.post(f"{_first(listed)}/assign", code="SCH9").status_code == 404
-    assert ann.post(f"{_first(listed)}/assign", code="SCH1042").status_code == 303
+    assign = _first(listed).replace("movements", "propose/movement.assign")
+    assert ann.post(assign, code="SCH9").status_code == 404
+    assert ann.post(assign, code="SCH1042").status_code == 303
     assert "waits for another operator" in ann.get(_first(listed)).text
     assert ">proposed</span>" in bob.get("/operator/movements").text
     shown = bob.get("/operator/proposals").text
@@ -99,8 +100,8 @@ def test_the_page_of_a_line_that_moved_money_leads_to_the_movement_which_is_mark
     assert f"/operator/movements/{held.movement_id}" in page
     assert "End the review" not in page
     assert ann.post(f"/operator/differences/{held.line.difference_id}/end", reason="Known").status_code == 400
-    assert ann.post(f"/operator/movements/{held.movement_id}/return", reason="").status_code == 400
-    assert ann.post(f"/operator/movements/{held.movement_id}/return", reason="A mistake").status_code == 303
+    assert ann.post(f"/operator/propose/movement.return/{held.movement_id}", reason="").status_code == 400
+    assert ann.post(f"/operator/propose/movement.return/{held.movement_id}", reason="A mistake").status_code == 303
     path, digest = confirmation(bob.get("/operator/proposals").text)
     assert bob.post(path, digest=digest).status_code == 303
     assert "to be given back" in ann.get(f"/operator/movements/{held.movement_id}").text
@@ -117,22 +118,24 @@ def test_what_gives_a_returned_movement_back_is_suggested_named_and_released(
     left = not_ours(services, "-7,000.00", receipt="S2").movement_id
     pages = f"/operator/movements/{came}", f"/operator/movements/{left}"
 
-    def decide(page: str, **form: str) -> str:
-        assert ann.post(page, reason="A mistake", **form).status_code == 303
+    def decide(action: str, **form: str) -> str:
+        path = f"/operator/propose/movement.{action}/{came}"
+        assert ann.post(path, reason="A mistake", **form).status_code == 303
         shown = bob.get("/operator/proposals").text
         path, digest = confirmation(shown)
         assert bob.post(path, digest=digest).status_code == 303
         return shown
 
     assert f'<option value="{left}">' in ann.get(pages[0]).text
-    assert ann.post(f"{pages[0]}/return", reason="A mistake", other=came).status_code == 400
-    assert "to be given back; the operator gives it back" in decide(f"{pages[0]}/return")
+    itself = ann.post(f"/operator/propose/movement.return/{came}", reason="A mistake", other=came)
+    assert itself.status_code == 400
+    assert "to be given back; the operator gives it back" in decide("return")
     assert f'value="{left}"' in ann.get(pages[0]).text
-    assert f"given back by movement {left}, mtn S2" in decide(f"{pages[0]}/return", other=left)
+    assert f"given back by movement {left}, mtn S2" in decide("return", other=left)
     assert "All money is explained" in ann.get("/operator/movements").text
     assert "Given back by" in ann.get(pages[0]).text
     assert "Gives back" in ann.get(pages[1]).text
-    assert f"movement {left} is held too" in decide(f"{pages[0]}/release")
+    assert f"movement {left} is held too" in decide("release")
     assert all("Mark it for return" in ann.get(page).text for page in pages)
 
 
@@ -153,8 +156,9 @@ def test_two_operators_say_that_a_success_with_another_amount_never_moved(
     ann, bob = operator("ann"), operator("bob")
     pages = f"/operator/differences/{held.line.difference_id}", f"/operator/transactions/{row.id}"
     assert all("It never moved" in ann.get(page).text for page in pages)
-    assert ann.post(f"{pages[1]}/unmoved", reason="").status_code == 400
-    assert ann.post(f"{pages[1]}/unmoved", reason="MTN moved 3,000").status_code == 303
+    unmoved = f"/operator/propose/transaction.unmoved/{row.id}"
+    assert ann.post(unmoved, reason="").status_code == 400
+    assert ann.post(unmoved, reason="MTN moved 3,000").status_code == 303
     assert not any("It never moved" in ann.get(page).text for page in pages)
     assert "Say that a payment never moved" in bob.get("/operator/proposals").text
     path, digest = confirmation(bob.get("/operator/proposals").text)
@@ -169,15 +173,21 @@ def test_an_account_is_corrected_by_two_operators_and_the_correction_taken_back(
     (held,) = services.movements.list(ListMovements(is_held=True), operator_of()).items
     ann, bob = operator("ann"), operator("bob")
     page = f"/operator/movements/{held.movement_id}"
-    assert ann.post(f"{page}/correct", client="nobody", reason="Case 17").status_code == 400
+    correct = f"/operator/propose/movement.correct/{held.movement_id}"
+    refused = ann.post(correct, client="nobody", reason="Case 17")
+    assert refused.status_code == 400
+    assert refused.text.count('role="alert"') == 1
+    assert re.search(f'<details class="confirm" open>.{{,200}}action="/console{correct}"', refused.text, re.DOTALL)
+    assert 'name="client" value="nobody"' in refused.text
+    assert 'name="reason" value="Case 17"' in refused.text
     client = example_client.id
-    assert ann.post(f"{page}/correct", client=client, reason="Case 17", account="+256770000001").status_code == 400
-    assert ann.post(f"{page}/correct", client=client, reason="Case 17").status_code == 303
+    assert ann.post(correct, client=client, reason="Case 17", account="+256770000001").status_code == 400
+    assert ann.post(correct, client=client, reason="Case 17").status_code == 303
     assert "added to the account main as a correction" in bob.get("/operator/proposals").text
     path, digest = confirmation(bob.get("/operator/proposals").text)
     assert bob.post(path, digest=digest).status_code == 303
     assert balances(client)["main"] == (5000_00, 0)
-    assert ann.post(f"{page}/release", reason="Another client was meant").status_code == 303
+    assert ann.post(correct.replace("correct", "release"), reason="Another client was meant").status_code == 303
     path, digest = confirmation(bob.get("/operator/proposals").text)
     assert bob.post(path, digest=digest).status_code == 303
     assert balances(client)["main"] == (0, 0)

@@ -94,13 +94,16 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     assert "by <bdi>you</bdi>" in ended
     assert "End the review" not in ended
     assert ann.post(end, reason="again").status_code == 400
-    assert ann.post(end.replace("/end", "/conclude"), reason="it is ours").status_code == 400
+    assert (
+        ann.post(f"/operator/propose/difference.conclude/{unknown['difference_id']}", reason="it is ours").status_code
+        == 400
+    )
 
     (found,) = ann.get("/operator/differences?format=json").json["items"]
-    conclude = f"/operator/differences/{found['difference_id']}/conclude"
+    conclude = f"/operator/propose/difference.conclude/{found['difference_id']}"
     assert ann.post(conclude).status_code == 400
     assert ann.post(conclude, reason="their statement").status_code == 303
-    assert "is proposed" in bob.get(conclude.removesuffix("/conclude")).text
+    assert "is proposed" in bob.get(conclude).text
     proposals = bob.get("/operator/proposals").text
     assert "Conclude a payment from a statement" in proposals
     path, digest = confirmation(proposals)
@@ -133,8 +136,9 @@ def test_an_import_is_undone_by_two_operators(operator: Operators, services: Ser
         ).text
     )
     assert "Undo the import" in ann.get(path).text
-    assert ann.post(f"{path}/undo").status_code == 400
-    assert ann.post(f"{path}/undo", reason="the file of another <b>account</b>").status_code == 303
+    undo = path.replace("reconciliation", "propose/statement.undo")
+    assert ann.post(undo).status_code == 400
+    assert ann.post(undo, reason="the file of another <b>account</b>").status_code == 303
     assert "is proposed" in bob.get(path).text
     proposals = bob.get("/operator/proposals").text
     assert "Undo the import of a statement" in proposals
@@ -142,7 +146,7 @@ def test_an_import_is_undone_by_two_operators(operator: Operators, services: Ser
     confirm, digest = confirmation(proposals)
     assert bob.post(confirm, digest=digest).status_code == 303
     assert ann.get(path).status_code == 404
-    assert ann.post(f"{path}/undo", reason="again").status_code == 404
+    assert ann.post(undo, reason="again").status_code == 404
     assert "No difference is open" in ann.get("/operator/differences").text
     assert "No statement yet" in ann.get("/operator/reconciliation").text
 
@@ -318,10 +322,11 @@ def test_what_a_statement_covers_and_steps_that_nothing_explains_take_a_second_o
     made = upload(ann, csv_file([mtn_row(paid, Date=dated)]), is_confirmed="yes")
     clock.advance(86_400)
     ann, bob, page = operator("cleo"), operator("bob"), made.location.removeprefix("/console")
+    cover = page.replace("reconciliation", "propose/statement.cover")
     for days in ({}, {"covers_from": f"{day}"}, {"covers_from": f"{day}", "covers_to": "2020-01-01"}):
-        assert ann.post(f"{page}/cover", reason="seen there", **days).status_code == 400
+        assert ann.post(cover, reason="seen there", **days).status_code == 400
     stated = {"covers_from": f"{day - timedelta(days=1)}", "covers_to": f"{day}", "reason": "seen there"}
-    assert ann.post(f"{page}/cover", **stated).status_code == 303
+    assert ann.post(cover, **stated).status_code == 303
     assert "What this statement covers is proposed" in ann.get(page).text
     confirm_by(bob, "State what a statement covers")
     path = f"/operator/days/sandbox/{day}"

@@ -82,7 +82,7 @@ def test_two_operators_settle_a_payment_that_no_provider_confirmed(
     assert f'href="/console/operator/transactions/{made.transaction_id}"' in reviews.text
     assert "Propose how it ends" in ann.get(f"/operator/transactions/{made.transaction_id}").text
     assert ann.get("/operator/reviews?cursor=forged").status_code == 400
-    path = f"/operator/reviews/{made.transaction_id}/propose"
+    path = f"/operator/propose/review.settle/{made.transaction_id}"
     assert ann.post(path, outcome="eaten", reason="statement").status_code == 400
     assert ann.post(path, outcome="succeeded", reason="said").status_code == 400
     assert ann.post(path, outcome="succeeded", no_receipt="on").status_code == 400
@@ -106,7 +106,7 @@ def test_two_operators_settle_a_payment_that_no_provider_confirmed(
     assert ann.post(path, outcome="failed", reason="again").status_code == 400
     paid = services.transactions.create(request("collection", "+256770000000"), call).transaction
     work(services, clock, 5, step=1)
-    refund = ann.post(f"/operator/transactions/{paid.transaction_id}/refund", amount="1", reason="wrong number")
+    refund = ann.post(f"/operator/propose/transaction.refund/{paid.transaction_id}", amount="1", reason="wrong number")
     assert refund.status_code == 303
     withdrawn = re.search(r'action="/console(/operator/proposals/[^"]+/withdraw)"', ann.get("/operator/proposals").text)
     assert withdrawn
@@ -119,7 +119,7 @@ def test_two_operators_refund_a_payment(operator: Operators, services: Services,
     paid = services.transactions.create(request("collection", "+256770000000"), call).transaction
     work(services, clock, 5, step=1)
     ann, bob = operator("ann"), operator("bob")
-    path = f"/operator/transactions/{paid.transaction_id}/refund"
+    path = f"/operator/propose/transaction.refund/{paid.transaction_id}"
     for amount in ("0", "-5", "1e3", "٣", "1000000"):
         assert ann.post(path, amount=amount, reason="wrong number").status_code == 400
     assert ann.post(path, amount="1000", reason="wrong number").status_code == 303
@@ -151,7 +151,12 @@ def test_an_operator_finds_any_clients_payment_and_proposes_its_refund_where_it_
     for expected in ("arrived in the main account", "request-of-the-payment", call.client_id, "Propose a refund"):
         assert expected in page
     assert ann.get(f"{path}/live").status_code == 200
-    assert ann.post(f"{path}/refund", amount="1,000", reason="wrong number").status_code == 303
+    assert (
+        ann.post(
+            path.replace("transactions", "propose/transaction.refund"), amount="1,000", reason="wrong number"
+        ).status_code
+        == 303
+    )
     page = ann.get(path).text
     assert "A proposal about this transaction is open, by you" in page
     assert "Propose a refund" not in page

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
-from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
-from ussd_server.console.pages.service.proposals import proposal_about, propose, proposers
+from ussd_server.console.pages.service.proposals import proposal_about, proposers
 from ussd_server.console.tables import ACCOUNT, Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.movements.messages import ListMovements, MovementView
-from ussd_server.status import Code
 
 _COLUMNS = (
     Column("created_at", "Told", "moment", link=lambda each: link_to("movement", each.movement_id)),
@@ -62,28 +59,6 @@ def show_movement(context: RequestContext, movement_id: str) -> str:
         may_give_back=told.may_give_back,
         is_proposed=is_proposed,
     )
-
-
-@console.page(
-    "POST",
-    "/operator/movements/<movement_id>/<any(assign,correct,own,release,return):end>",
-    who="operator",
-    form_on="show_movement",
-    refusals=(Code.NOT_FOUND,),
-)
-def propose_end_of_movement(context: RequestContext, movement_id: str, end: str) -> Any:
-    """Propose what becomes of a movement."""
-    typed = {name: request.form.get(name, "").strip() for name in ("account", "client", "code", "other", "payment")}
-    reason, parameters = None, dict[str, Any]()
-    if end == "assign":
-        reason, parameters = f"The payer meant {typed['code']}"[:200], {"code": typed["code"]}
-    elif end == "correct":
-        parameters = {"client_id": forms.client_id(typed["client"], context)} | {
-            name: typed[name] or None for name in ("payment", "account")
-        }
-    elif end == "return":
-        parameters = {"other_id": typed["other"] or None}
-    return propose(f"movement.{end}", movement_id, context, reason, **parameters)
 
 
 def _typed(each: MovementView) -> str | None:

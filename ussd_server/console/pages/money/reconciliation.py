@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from datetime import date
 from io import TextIOWrapper
 from itertools import islice
 from tempfile import TemporaryFile
@@ -13,7 +12,7 @@ from typing import IO, Any
 from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
-from ussd_server.console import formats, forms
+from ussd_server.console import formats
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, fault_of
 from ussd_server.console.links import link_to
@@ -24,7 +23,7 @@ from ussd_server.console.pages.money.statement_reading import (
     preview_of,
     reading_in_form,
 )
-from ussd_server.console.pages.service.proposals import proposal_about, propose
+from ussd_server.console.pages.service.proposals import covered_days, proposal_about, propose
 from ussd_server.console.tables import ACCOUNT, Column, DataTable, TableFilter, pages, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
@@ -48,6 +47,7 @@ from ussd_server.wire import ListPage
 _LARGEST_BYTES = 101 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _MOST_SHOWN = 50
+_EVERY_LINE = "The file has every line of these days"
 
 VERDICTS = {
     Verdict.MATCHED: "Matched",
@@ -147,7 +147,7 @@ def create_reconciliation(context: RequestContext) -> Any:
         try:
             if file is None or not file.filename:
                 raise fault_of("file", "Choose a file.")
-            covers = _days_of_form()
+            covers = covered_days(may_lack=True)
             comparison = ReconcileStatement(
                 account,
                 file.filename,
@@ -169,9 +169,9 @@ def create_reconciliation(context: RequestContext) -> Any:
             preview = preview_of(file.stream, account, comparison.reading, context)
             return Response(_form(context, tried=result, preview=preview), status=status)
         statement_id, answer = result.statement.statement_id, None
-        if covers is not None:
+        if covers:
             # Two operators state what a file covers; this one proposes it.
-            answer = _propose_cover(statement_id, covers, context)
+            answer = propose("statement.cover", statement_id, context, _EVERY_LINE, **covers)
         if request.form.get("result") == "csv":
             # The file is sent after the view has returned.
             return send_csv(_parts(result_file, open_files.pop_all()), "reconciliation", account, comparison.file_name)
@@ -205,19 +205,6 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
         verdicts=VERDICTS,
         proposed=proposed,
     )
-
-
-@console.page("POST", "/operator/reconciliation/<statement_id>/undo", who="operator")
-def propose_undo(context: RequestContext, statement_id: str) -> Any:
-    return propose("statement.undo", statement_id, context)
-
-
-@console.page("POST", "/operator/reconciliation/<statement_id>/cover", who="operator")
-def propose_cover(context: RequestContext, statement_id: str) -> Any:
-    covers = _days_of_form()
-    if covers is None:
-        raise ServiceError(Code.INVALID_REQUEST, "Choose the first and the last day.")
-    return _propose_cover(statement_id, covers, context)
 
 
 @console.page("GET", "/operator/differences", who="operator")
@@ -258,12 +245,6 @@ def end_difference(context: RequestContext, difference_id: str) -> Any:
     return done("The review of the difference has ended.", "show_difference", difference_id=difference_id)
 
 
-@console.page("POST", "/operator/differences/<difference_id>/conclude", who="operator", form_on="show_difference")
-def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
-    """Propose to set the payment to succeeded, as the provider's statement says."""
-    return propose("difference.conclude", difference_id, context)
-
-
 def side(value: int | str | None) -> str | None:
     """The value of one side of a difference: a status, or an amount with its sign."""
     return written_amount(value) if isinstance(value, int) else value and formats.translated(value)
@@ -274,20 +255,6 @@ def review_of(each: DifferenceView) -> str:
     if each.movement_id is not None:
         return "moved"
     return "ended" if each.ended_at else "open"
-
-
-def _days_of_form() -> tuple[date, date] | None:
-    """The first and the last day of a form; None where neither is given."""
-    first, last = (forms.date_of(request.form.get(name, "")) for name in ("covers_from", "covers_to"))
-    if (first is None) != (last is None):
-        raise ServiceError(Code.INVALID_REQUEST, "Choose the first and the last day.")
-    return None if first is None or last is None else (first, last)
-
-
-def _propose_cover(statement_id: str, days: tuple[date, date], context: RequestContext) -> Any:
-    reason = request.form.get("reason") or "The file has every line of these days"
-    first, last = map(str, days)
-    return propose("statement.cover", statement_id, context, reason, first=first, last=last)
 
 
 def _form(context: RequestContext, tried: Reconciliation | None = None, preview: StatementPreview | None = None) -> str:

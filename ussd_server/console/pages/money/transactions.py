@@ -15,7 +15,7 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done
 from ussd_server.console.links import link_to, operators_view
-from ussd_server.console.pages.service.proposals import proposal_about, propose
+from ussd_server.console.pages.service.proposals import proposal_about
 from ussd_server.console.tables import (
     PERIOD,
     PHONE_NUMBER,
@@ -66,11 +66,6 @@ _FILTERS = {
     "reference": TableFilter("reference", "Reference"),
     "provider_transaction_id": TableFilter("receipt", "Receipt"),
     **PERIOD,
-}
-_OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
-    "succeeded": ("review.settle", {"has_succeeded": True}),
-    "failed": ("review.settle", {"has_succeeded": False}),
-    "close": ("review.close", {}),
 }
 
 
@@ -141,8 +136,8 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     return done("The refund is on its way to the payer.", "show_transaction", transaction_id=refund_id)
 
 
-@console.page("POST", "/transactions/<transaction_id>/notes", needs="transactions:write")
-@console.operators_page("POST", "/operator/transactions/<transaction_id>/notes")
+@console.page("POST", "/transactions/<transaction_id>/notes", needs="transactions:write", form_on="show_transaction")
+@console.operators_page("POST", "/operator/transactions/<transaction_id>/notes", form_on="show_transaction")
 def write_note(context: RequestContext, transaction_id: str, client: ClientView | None = None) -> Any:
     services().notes.write(messages.WriteNote(transaction_id, request.form.get("note", "")), context)
     view = operators_view("show_transaction") if client else "show_transaction"
@@ -157,32 +152,6 @@ def show_transaction_of_client(context: RequestContext, transaction_id: str, cli
         proposal=proposal_about(transaction_id, context),
         may_be_unmoved=services().releases.may_be_unmoved(transaction_id, context),
     )
-
-
-@console.page("POST", "/operator/reviews/<transaction_id>/propose", who="operator")
-def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
-    outcome = request.form.get("outcome")
-    if outcome not in _OUTCOMES:
-        raise ServiceError(Code.INVALID_REQUEST, "Choose how the review ends.")
-    action, parameters = _OUTCOMES[outcome]
-    receipt, has_none = request.form.get("receipt", "").strip(), "no_receipt" in request.form
-    if outcome == "succeeded":
-        if bool(receipt) == has_none:
-            raise ServiceError(Code.INVALID_REQUEST, "Give the provider's receipt, or say that it has none.")
-        parameters = {**parameters, "receipt": receipt or None}
-    return propose(action, transaction_id, context, **parameters)
-
-
-@console.page("POST", "/operator/transactions/<transaction_id>/unmoved", who="operator")
-def propose_unmoved(context: RequestContext, transaction_id: str) -> Any:
-    """Propose to say that a success of ours never moved, which a statement lacks or has with another amount."""
-    return propose("transaction.unmoved", transaction_id, context)
-
-
-@console.page("POST", "/operator/transactions/<transaction_id>/refund", who="operator")
-def propose_refund(context: RequestContext, transaction_id: str) -> Any:
-    amount_cents = forms.cents(request.form.get("amount", ""))
-    return propose("transaction.refund", transaction_id, context, amount_cents=amount_cents)
 
 
 def about_payment(transaction_id: str, context: RequestContext, client: ClientView | None = None) -> dict[str, Any]:
