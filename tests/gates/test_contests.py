@@ -6,6 +6,7 @@ import pytest
 
 from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, other_client, settle
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, World
+from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
 from tests.support.books import check_everything
 from tests.support.money import agree_fee, operator
 from ussd_server.context import operator_context
@@ -17,6 +18,7 @@ from ussd_server.services.gates.messages import WayIn
 from ussd_server.services.movements.messages import AssignMovement, EndMovement, SameMovement
 from ussd_server.services.processing.outcomes import REVIEW_RELEASED
 from ussd_server.services.processing.processor import PaymentProcessor
+from ussd_server.services.reconciliation.messages import ConcludeFromStatement
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions import refunds
 from ussd_server.services.transactions.messages import CreateRefund, Source, TransactionType
@@ -258,3 +260,15 @@ def test_operators_decide_again_once_what_had_the_money_of_a_payment_is_released
     settle(world, ours.transaction_id, has_succeeded=True)
     assert (ours.row.status, main_of(world.client.id) - before) == ("succeeded", CENTS)
     assert check_everything() == []
+
+
+def test_a_statement_concludes_nothing_that_operators_found_to_be_other_money(world: World, ours: Enquired) -> None:
+    paid = world.till.pay("SCH1042", SHILLINGS + 1, RECEIPT, number=PAYER)
+    ours.report()
+    reconcile(world.services, [mtn_row(ours.row)])
+    (found,) = (each for each in open_reviews(world.services) if each.transaction_id == ours.transaction_id)
+    settle(world, ours.transaction_id, has_succeeded=False)
+    conclude = ConcludeFromStatement(found.difference_id, "the statement has it", BY, SECOND)
+    with pytest.raises(ServiceError, match=f"the money of transaction {paid.transaction_id}; release that one first"):
+        world.services.differences.conclude(conclude, operator())
+    assert (ours.row.status, ours.row.due_at is None) == ("failed", False)

@@ -130,6 +130,11 @@ class ReviewService:
             row, now = find_any(request.transaction_id, locked=True), self._clock.now()
             row.provider_transaction_id = row.provider_transaction_id or provider_transaction_id
             if not self._set_outcome(row, True, WayIn.STATEMENT, request.reason, now):
+                if not row.is_in_review:
+                    raise ServiceError(
+                        Code.INVALID_REQUEST,
+                        f"Operators found it to be the money of transaction {row.contested_id}; release that one first",
+                    )
                 return self._with_history(row)
             if row.review_opened_at is not None:
                 row.review_closed_at = row.review_closed_at or now
