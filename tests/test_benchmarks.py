@@ -1,4 +1,4 @@
-"""`scripts/bench` measures real applications that give the same replies, and judges the medians."""
+"""`scripts/bench` measures real applications, and judges the medians."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_steps_over_smpp_are_measured_beside_those_over_http(tmp_path: Path) -> 
 
 
 @pytest.mark.nightly
-def test_calls_postings_pages_and_payouts_are_measured_beside_their_peers(tmp_path: Path) -> None:
+def test_calls_postings_pages_and_payouts_are_measured_beside_others(tmp_path: Path) -> None:
     printed, rows = run_briefly(tmp_path / "figures.json", "calls", "postings", "pages", "payouts")
     found = {row["call"]: row for row in rows["calls"]}
     for name in ("authenticated call", "refused 401", "refused 429", "balance", "disbursement", "USSD step"):
@@ -75,8 +75,6 @@ def test_calls_postings_pages_and_payouts_are_measured_beside_their_peers(tmp_pa
         assert found[name]["to_bare"]["median"] > 0
         assert f"{name} / bare" in printed
     for name in ("authenticated call", "disbursement", "USSD step"):
-        ratio = found[name]["per_second"]["median"] / found[f"peer: {name}"]["per_second"]["median"]
-        assert found[name]["to_peer"]["median"] == pytest.approx(ratio, rel=0.01)
         assert f"{name}: p99 / p50 at 70 % load" in printed
     assert all(row["to_single"]["median"] > 0 for row in rows["payouts"])
     assert "payout, rows recorded and reserved" in printed

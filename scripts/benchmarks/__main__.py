@@ -39,8 +39,8 @@ _PARTS = {
 def bench() -> None:
     """Measure how fast the service is.
 
-    Every rate is compared with a plain Flask application that returns a constant, with a Flask application of the
-    usual parts (Flask-Limiter, Peewee), or with pgbench. All servers are started for the run and listen on loopback.
+    Every rate is compared with a plain Flask application that returns a constant, or with pgbench. All servers are
+    started for the run and listen on loopback.
     """
 
 
@@ -55,7 +55,7 @@ def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows:
     """Measure PARTS (default: all, about twenty minutes).
 
     \b
-    calls     requests per second and latencies of the API, beside the bare and the peer application
+    calls     requests per second and latencies of the API, beside the bare application
     costs     processor time of a call in web process, PostgreSQL, Valkey and generator, beside a bare answer
     postings  transfers per second, beside pgbench calling the same database function
     pages     the time of a page of transactions in a small and in a large table

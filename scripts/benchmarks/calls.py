@@ -1,4 +1,4 @@
-"""`calls`: requests per second of our API beside the bare and the peer application, and latencies under load."""
+"""`calls`: requests per second of our API beside a bare application, and latencies under load."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from benchmarks.agreement import MOST_A_MINUTE, WRONG_SECRET, agree
 from benchmarks.load.generator import Call, Load, Outcome
-from benchmarks.load.requests import Key, ask, calls_with, payment, sessions
+from benchmarks.load.requests import ask, calls_with, payment, sessions
 from benchmarks.report import Size, print_table, ratios, spread
 from benchmarks.stage import Stage, start_stage
 
 CONNECTIONS = 32
+MOST_A_MINUTE = 100
+WRONG_SECRET = "ussdsk_" + "0" * 49
 LOAD_SHARE = 0.7
 _LATENCY_RUNS = 3
 _DONE = b'"Done"'
@@ -33,10 +34,7 @@ Scripts = Sequence[Sequence[Call]]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One kind of call of one application.
-
-    `scripts` makes the calls of a run of so many seconds. `peer` names the same target of the peer.
-    """
+    """One kind of call of one application. `scripts` makes the calls of a run of so many seconds."""
 
     name: str
     application: str
@@ -44,7 +42,6 @@ class Target:
     status: int = 200
     repeats: bool = True
     bare: str = "bare GET, stock gunicorn"
-    peer: str | None = None
     has_latencies: bool = False
     warms_up: bool = True
 
@@ -61,7 +58,6 @@ class Target:
 def measure_calls(size: Size) -> dict[str, Any]:
     """Measure every target once in each round, then the latencies; print both tables and return their rows."""
     with start_stage(size.clients) as stage:
-        agree(stage)
         for target in TARGETS:
             warm_up(stage, target, size)
         seen: dict[str, list[Outcome]] = {target.name: [] for target in TARGETS}
@@ -94,7 +90,6 @@ def _row(target: Target, seen: dict[str, list[Outcome]]) -> dict[str, Any]:
         "call": target.name,
         "per_second": spread(own),
         "to_bare": ratios(own, rates[target.bare]),
-        "to_peer": ratios(own, rates[target.peer]) if target.peer else None,
         **{name: round(median(getattr(each, name) for each in seen[target.name]), 2) for name in ("p50_ms", "p99_ms")},
     }
 
@@ -128,9 +123,9 @@ def _above_the_limit(stage: Stage, _: float) -> Scripts:
     return [calls_with(keys, "/bench/answer", b"RATE_LIMIT_EXCEEDED")]
 
 
-def _payments(keys: Callable[[Stage], list[Key]], mark: bytes, path: bytes = b"") -> Callable[[Stage, float], Scripts]:
+def _payments(mark: bytes, path: bytes = b"") -> Callable[[Stage, float], Scripts]:
     def make(stage: Stage, seconds: float) -> Scripts:
-        pairs = zip(range(int(seconds * _ONCE_PER_SECOND)), itertools.cycle(keys(stage)))
+        pairs = zip(range(int(seconds * _ONCE_PER_SECOND)), itertools.cycle(stage.keys["disbursement"]))
         made = [payment(key, f"order-{next(_numbers)}", place=place) for place, key in pairs]
         if path:
             made = [each.replace(b"/api/transactions", path, 1) for each in made]
@@ -139,61 +134,36 @@ def _payments(keys: Callable[[Stage], list[Key]], mark: bytes, path: bytes = b""
     return make
 
 
-def _steps(application: str) -> Callable[[Stage, float], Scripts]:
-    def make(stage: Stage, seconds: float) -> Scripts:
-        each = int(2 * seconds * _ONCE_PER_SECOND / CONNECTIONS)
-        paths = itertools.islice(itertools.cycle(stage.gateway_paths[application]), CONNECTIONS)
-        return [list(itertools.islice(sessions(path), each)) for path in paths]
-
-    return make
-
-
-def _ours(stage: Stage) -> list[Key]:
-    return stage.keys["disbursement"]
+def _steps(stage: Stage, seconds: float) -> Scripts:
+    each = int(2 * seconds * _ONCE_PER_SECOND / CONNECTIONS)
+    paths = itertools.islice(itertools.cycle(stage.gateway_paths), CONNECTIONS)
+    return [list(itertools.islice(sessions(path), each)) for path in paths]
 
 
 TARGETS = (
     Target("bare GET, stock gunicorn", "stock", _get("authenticated", "/", _DONE)),
-    Target("bare POST, stock gunicorn", "stock", _payments(_ours, _DONE, b"/"), bare="bare POST, stock gunicorn"),
+    Target("bare POST, stock gunicorn", "stock", _payments(_DONE, b"/"), bare="bare POST, stock gunicorn"),
     Target("bare GET", "bare", _get("authenticated", "/", _DONE), has_latencies=True),
-    Target("bare POST", "bare", _payments(_ours, _DONE, b"/"), bare="bare POST, stock gunicorn"),
-    Target("peer: authenticated call", "peer", lambda stage, _: [calls_with(stage.peer_keys, "/bench/answer", _DONE)]),
-    Target(
-        "peer: disbursement",
-        "peer",
-        _payments(lambda stage: stage.peer_keys, _CREATED),
-        201,
-        repeats=False,
-        bare="bare POST, stock gunicorn",
-    ),
-    Target("peer: USSD step", "peer", _steps("peer"), repeats=False, bare="bare POST, stock gunicorn"),
-    Target(
-        "authenticated call",
-        "service",
-        _get("authenticated", "/bench/answer", _DONE),
-        peer="peer: authenticated call",
-        has_latencies=True,
-    ),
+    Target("bare POST", "bare", _payments(_DONE, b"/"), bare="bare POST, stock gunicorn"),
+    Target("authenticated call", "service", _get("authenticated", "/bench/answer", _DONE), has_latencies=True),
     Target("refused 401", "service", _with_wrong_secrets, 401),
     Target("refused 429", "service", _above_the_limit, 429, warms_up=False),
     Target("balance", "service", _get("balance", "/api/balance", b'"available"'), has_latencies=True),
     Target(
         "disbursement",
         "service",
-        _payments(_ours, _CREATED),
+        _payments(_CREATED),
         201,
         repeats=False,
         bare="bare POST, stock gunicorn",
-        peer="peer: disbursement",
         has_latencies=True,
     ),
     Target(
         "USSD step",
         "service",
-        _steps("service"),
+        _steps,
         repeats=False,
         bare="bare POST, stock gunicorn",
-        peer="peer: USSD step",
         has_latencies=True,
         warms_up=False,
     ),

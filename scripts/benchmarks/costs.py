@@ -14,20 +14,17 @@ from typing import Any
 
 import psutil
 
-from benchmarks.agreement import agree
 from benchmarks.calls import TARGETS, Target, warm_up
 from benchmarks.report import Size, print_table
 from benchmarks.stage import Stage, start_stage
 
-_APPLICATIONS = ("stock", "bare", "service")
-_TARGETS = [each for each in TARGETS if each.application in _APPLICATIONS]
 # The calls that are compared, with the bare answer of the same method.
-_CALLS = {each.name: each.bare for each in _TARGETS if each.application != "stock"}
+_CALLS = {each.name: each.bare for each in TARGETS if each.application != "stock"}
 _LEAST_SLICES = 4
 _US = 1_000_000
 # The short form, and what it measures: our calls, and the bare answers that these are compared with.
 _SHORT = Size(rounds=5, seconds=0.3, clients=300, rows=0)
-_CHECKED = [each for each in _TARGETS if each.application != "bare"]
+_CHECKED = [each for each in TARGETS if each.application != "bare"]
 _TRIES = 3
 # How many times what was recorded a call may cost, also where more than so many programs want each processor: waits
 # make batches smaller, and a payment cost half as much again with nine. The check itself makes about two.
@@ -44,8 +41,7 @@ def measure_costs(size: Size) -> dict[str, Any]:
     The lower quartile of the slices counts: other work on the machine only ever adds.
     """
     with start_stage(size.clients) as stage:
-        agree(stage)
-        costs = measure(stage, _TARGETS, size)
+        costs = measure(stage, TARGETS, size)
     rows = [_row(name, costs) for name in costs]
     print_table("Microseconds of processor time of one call (lower quartile)", rows)
     return {"costs": rows}

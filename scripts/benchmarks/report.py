@@ -20,14 +20,11 @@ _WIDTH_OF_FILES = 160
 # Call, what it is compared with, and the least median of the ratio.
 _RATIOS = (
     ("authenticated call", "bare", 0.70),
-    ("authenticated call", "peer", 9),
     ("refused 401", "bare", 0.55),
     ("refused 429", "bare", 0.55),
     ("balance", "bare", 0.50),
     ("disbursement", "bare", 0.20),
-    ("disbursement", "peer", 9),
     ("USSD step", "bare", 0.24),
-    ("USSD step", "peer", 7),
 )
 # Processor time of a bare answer under stock gunicorn, divided by that of the call: the least ratio.
 _COSTS = {

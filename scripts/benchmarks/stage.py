@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,9 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import orjson
-
-from benchmarks.applications.web import Web, environment, serve
+from benchmarks.applications.web import Web, serve
 from benchmarks.load.generator import Generator, Load, Outcome, start_generator
 from benchmarks.load.requests import CHANNELS, CODE, Key, places_menu
 from benchmarks.services import opened_services
@@ -43,9 +39,8 @@ class Stage:
 
     webs: dict[str, Web]
     generator: Generator
-    keys: dict[str, list[Key]]  # the service's, by purpose
-    peer_keys: list[Key]
-    gateway_paths: dict[str, list[str]]  # by application
+    keys: dict[str, list[Key]]  # by purpose
+    gateway_paths: list[str]
     servers: dict[str, int]  # the process of each other server
     home: Path  # the service's
     settings: dict[str, str]  # the service's
@@ -67,11 +62,11 @@ class Stage:
 
 
 @contextmanager
-def start_stage(clients: int, applications: Collection[str] = ("stock", "bare", "peer", "service")) -> Iterator[Stage]:
+def start_stage(clients: int, applications: Collection[str] = ("stock", "bare", "service")) -> Iterator[Stage]:
     """Start all servers, with so many clients in each database; everything ends with the block.
 
     `applications` are "service" and any of "stock" and "bare", the bare application under stock gunicorn and under our
-    worker, and "peer".
+    worker.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
@@ -85,22 +80,13 @@ def start_stage(clients: int, applications: Collection[str] = ("stock", "bare", 
         stack.callback(valkey.stop)
         settings = {
             "USSD_DATABASE_URL": create_database(postgres.url),
-            "USSD_REDIS_URL": f"{valkey.url}?db=0",
+            "USSD_REDIS_URL": valkey.url,
             "USSD_TRUSTED_PROXIES": "1",
         }
         with opened_services(homes["service"], settings) as services:
             keys = _fill(services, clients)
-            gateway_paths = {"service": _add_menu(services)}
+            gateway_paths = _add_menu(services)
         webs: dict[str, Web] = {}
-        peer_keys: list[Key] = []
-        if "peer" in applications:
-            peer_settings = {"PEER_DATABASE_URL": create_database(postgres.url), "PEER_REDIS_URL": f"{valkey.url}?db=1"}
-            made = _prepare_peer(homes["peer"], peer_settings, clients)
-            peer_keys = [Key(*pair) for pair in made["keys"]]
-            gateway_paths["peer"] = made["gateway_paths"]
-            # An application that blocks in its database driver needs threads.
-            peer = serve("benchmarks.applications.peer.app:app", homes["peer"], peer_settings, "gthread")
-            webs["peer"] = stack.enter_context(peer)
         # The settings decide which worker gunicorn uses: the bare application gets the same ones.
         for name in {"stock", "bare"} & set(applications):
             bare = serve("benchmarks.applications.bare:app", homes[name], settings, is_stock=name == "stock")
@@ -108,7 +94,7 @@ def start_stage(clients: int, applications: Collection[str] = ("stock", "bare", 
         service = serve("benchmarks.applications.service_app:app", homes["service"], settings)
         webs["service"] = stack.enter_context(service)
         servers = {"postgres": postgres.process.pid, "valkey": valkey.pid}
-        yield Stage(webs, generator, keys, peer_keys, gateway_paths, servers, homes["service"], settings)
+        yield Stage(webs, generator, keys, gateway_paths, servers, homes["service"], settings)
 
 
 def _fill(services: Services, clients: int) -> dict[str, list[Key]]:
@@ -151,14 +137,3 @@ def _insert(table: Any, rows: list[dict[str, Any]]) -> None:
     with unit_of_work():
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             table.insert_many(rows[first : first + _ROWS_AT_ONCE]).execute()
-
-
-def _prepare_peer(home: Path, settings: dict[str, str], clients: int) -> dict[str, Any]:
-    printed = subprocess.run(
-        [sys.executable, "-m", "benchmarks.applications.peer.prepare", str(clients)],
-        env=environment(home, settings),
-        check=True,
-        stdout=subprocess.PIPE,
-    ).stdout
-    made: dict[str, Any] = orjson.loads(printed)
-    return made

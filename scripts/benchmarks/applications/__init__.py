@@ -1,1 +1,1 @@
-"""The applications that are measured: ours, a bare one and a peer of the usual parts."""
+"""The applications that are measured: ours and a bare one."""

@@ -39,22 +39,16 @@ def serve(
     application: str,
     folder: Path,
     settings: Mapping[str, str],
-    worker_class: str | None = None,
     *,
     is_stock: bool = False,
     workers: int = 2,
 ) -> Iterator[Web]:
-    """Serve an application with so many web processes until the block ends; `worker_class` replaces the service's own.
+    """Serve an application with so many web processes until the block ends.
 
     A stock gunicorn has no other settings than its gevent worker and its parser in Python.
     """
     port = free_port()
-    if worker_class is None:
-        # Even a bare answer is served as the service with PostgreSQL is.
-        settings = {"USSD_DATABASE_URL": "postgresql://unused"} | dict(settings)
     options = ["-c", "python:ussd_server.server.gunicorn_settings"]
-    if worker_class is not None:
-        options += ["-k", worker_class]
     if is_stock:
         options = ["-c", "/dev/null", "-k", "gevent", "-w", "2", "-b", f"127.0.0.1:{port}", "--http-parser", "python"]
     variables = environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}", "USSD_WORKERS": str(workers)}
