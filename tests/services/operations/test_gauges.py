@@ -67,10 +67,7 @@ def test_unfinished_transactions_are_counted_by_state_and_age(services: Services
 def test_a_transaction_that_needs_an_operator_is_counted(services: Services, clock: MovableClock) -> None:
     services.transactions.create(request(number="+256770000009"), a_client())
     work(services, clock, 60)
-    clock.advance(500)
-    found = read(services)
-    assert found["ussd_transactions_in_review"] == 1
-    assert found["ussd_transactions_longest_review_seconds"] >= 500
+    assert read(services)["ussd_transactions_in_review"] == 1
 
 
 def test_a_held_payment_is_counted(services: Services) -> None:
@@ -186,14 +183,16 @@ def test_without_a_database_only_that_gauge_is_returned(services: Services) -> N
     close_connections()
 
 
-def test_messages_that_wait_and_that_the_sender_refused_are_counted(services: Services, clock: MovableClock) -> None:
+def test_messages_that_were_refused_are_counted_and_those_that_wait_have_an_age(
+    services: Services, clock: MovableClock
+) -> None:
     client_id = a_client().client_id
-    for reference in ("first", "second", "refused"):
+    for reference in ("first", "refused"):
         queue_sms(client_id, PHONE, "Your order is ready", reference, clock.now())
     Sms.update(status="failed", failure_code="SENDER_REFUSED", due_at=None, completed_at=clock.now()).where(
         Sms.reference == "refused"
     ).execute()
     clock.advance(400)
     found = read(services)
-    assert (found["ussd_messages_queued"], found["ussd_messages_refused_recent"]) == (2, 1)
+    assert found["ussd_messages_refused_recent"] == 1
     assert 400 <= found["ussd_messages_oldest_seconds"] < 420

@@ -34,7 +34,6 @@ from ussd_server.services.webhooks.lateness import late_webhooks
 from ussd_server.values import kampala_day, new_id_floor
 
 _RECENTLY = timedelta(minutes=15)
-_DAY = timedelta(days=1)
 _MOST_PLACES = 200
 _MOST_LATE_WEBHOOKS = 20
 _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
@@ -62,7 +61,7 @@ class Gauges:
         return [
             *_unfinished(now),
             *_recent(now),
-            *_review(now),
+            *_review(),
             *_outbox(now, most_under_way(self._delivery_slots)),
             *_mails(now),
             *_messages(now),
@@ -138,10 +137,8 @@ def _recent(now: datetime) -> Iterator[Measure]:
         )
 
 
-def _review(now: datetime) -> Iterator[Measure]:
+def _review() -> Iterator[Measure]:
     yield Measure("ussd_transactions_in_review", "Transactions that need an operator.", _count(Transaction, IN_REVIEW))
-    longest = Transaction.select(fn.MIN(Transaction.review_opened_at)).where(IN_REVIEW).scalar()
-    yield Measure("ussd_transactions_longest_review_seconds", "How long the first of them waits.", _since(longest, now))
     held = _count(Movement, is_unexplained())
     yield Measure("ussd_movements_held", "Money that moved without a use, or to be given back: operators end it.", held)
 
@@ -165,23 +162,18 @@ def _outbox(now: datetime, share: int) -> Iterator[Measure]:
 
 
 def _mails(now: datetime) -> Iterator[Measure]:
-    """Mails that wait, how late the worker is with them, and those of the last day."""
+    """Mails that wait, and how late the worker is with them."""
     is_late = (Mail.due_at <= now) | (Mail.attempts > 0)
     waiting = _count(Mail, (Mail.status == MailStatus.WAITING) & is_late)
     yield Measure("ussd_mails_waiting", "Mails that are due or failed before; not those put off.", waiting)
     due = Mail.due_at.is_null(False) & Mail.lease_token.is_null()
     yield Measure("ussd_mails_overdue_seconds", "How late the worker is with them.", _overdue(Mail, due, now))
-    for status in (MailStatus.SENT, MailStatus.FAILED):
-        count = _count(Mail, (Mail.status == status) & (Mail.id >= new_id_floor(now - _DAY)))
-        yield Measure("ussd_mails_of_day", "Mails of the last day, sent or given up.", count, {"status": status})
 
 
 def _messages(now: datetime) -> Iterator[Measure]:
-    """Messages that wait, how old the first of them is, and those that the sender refused lately."""
-    queued = Sms.due_at.is_null(False)
-    yield Measure("ussd_messages_queued", "Messages that are not sent yet.", _count(Sms, queued))
-    first = Sms.select(Sms.created_at).where(queued).order_by(Sms.id).limit(1).scalar()
-    yield Measure("ussd_messages_oldest_seconds", "How old the first of them is.", _since(first, now))
+    """How old the first message that waits is, and those that the sender refused lately."""
+    first = Sms.select(Sms.created_at).where(Sms.due_at.is_null(False)).order_by(Sms.id).limit(1).scalar()
+    yield Measure("ussd_messages_oldest_seconds", "How old the first one that waits is.", _since(first, now))
     refused = (Sms.failure_code == SmsFailure.SENDER_REFUSED) & (Sms.id >= new_id_floor(now - _RECENTLY))
     meaning = "Messages of the last 15 minutes that the sender refused."
     yield Measure("ussd_messages_refused_recent", meaning, _count(Sms, refused))
