@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from threading import Event
@@ -20,7 +21,7 @@ from tests.cli.conftest import run
 from ussd_server.cli import main
 from ussd_server.cli.commands import progress
 from ussd_server.cli.names import password_of
-from ussd_server.server.running import announced
+from ussd_server.server.running import Announcement
 from ussd_server.settings import read_settings
 
 MENU = Path(__file__).parents[2] / "ussd_server" / "menus" / "examples"
@@ -123,7 +124,7 @@ def test_a_command_finds_the_service_from_a_folder_within_and_names_it(
 def test_a_command_says_where_its_settings_differ_from_those_of_the_running_service(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with announced(read_settings(), "web"):
+    with closing(Announcement(read_settings(), "web")):
         assert run("clients", "list").stderr == ""
         monkeypatch.setenv("USSD_ALLOW_PRIVATE_ADDRESSES", "1")
         said = run("clients", "list").stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operations import ServiceClock
 from ussd_server.security.key_ring import Keyring
-from ussd_server.server.running import announced
+from ussd_server.server.running import Announcement
 from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.settings import Settings, read_settings
@@ -148,21 +149,19 @@ def test_settings_that_cannot_be_used_are_all_named(folder: Path) -> None:
     assert set(findings) == {"USSD_WORKERS", "USSD_ENV"}
 
 
-def test_a_process_with_another_secret_is_named_and_one_that_ended_is_forgotten(
+def test_a_process_with_another_setting_is_named_without_secrets_and_one_that_ended_is_forgotten(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def given(password: str) -> dict[str, str]:
-        airtel = {"USSD_AIRTEL_BASE_URL": "http://127.0.0.1:1", "USSD_AIRTEL_CLIENT_ID": "us"}
-        return {**airtel, "USSD_AIRTEL_CLIENT_SECRET": password}
-
-    for name, value in {"USSD_DATA_DIR": str(folder), **given("first-word")}.items():
+    airtel = {"USSD_AIRTEL_BASE_URL": "http://127.0.0.1:1", "USSD_AIRTEL_CLIENT_ID": "us"}
+    given = {**airtel, "USSD_AIRTEL_CLIENT_SECRET": "first-word"}
+    for name, value in {"USSD_DATA_DIR": str(folder), **given}.items():
         monkeypatch.setenv(name, value)
-    with announced(read_settings(), "worker"):
-        assert diagnose(folder, **given("first-word"))[1]["running worker"]["mend"] is None
-        elsewhere = diagnose(folder, USSD_BIND="127.0.0.1:1", **given("first-word"))[1]["running worker"]
+    with closing(Announcement(read_settings(), "worker")):
+        assert diagnose(folder, **given)[1]["running worker"]["mend"] is None
+        elsewhere = diagnose(folder, USSD_BIND="127.0.0.1:1", **given)[1]["running worker"]
         assert ("USSD_BIND is" in elsewhere["found"], elsewhere["mend"]) == (True, None)
-        found = diagnose(folder, **given("other-word"))[1]["running worker"]
-        assert found["found"].endswith("with other settings: USSD_AIRTEL_CLIENT_SECRET has another secret part there")
+        found = diagnose(folder, USSD_HOLD_MONEY="1", **given)[1]["running worker"]
+        assert found["found"].endswith("with other settings: USSD_HOLD_MONEY is no there and yes here")
         (file,) = (folder / "running").iterdir()
         assert "-word" not in file.read_text() + json.dumps(found)
         left_over = file.read_text()

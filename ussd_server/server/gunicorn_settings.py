@@ -86,7 +86,7 @@ def on_starting(server: Any) -> None:
 
 
 def on_exit(server: Any) -> None:
-    server.announcement.end()
+    server.announcement.close()
 
 
 def on_reload(server: Any) -> None:

@@ -7,13 +7,9 @@ ends, so a file that is left over counts for nothing.
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import hmac
 import json
 import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +17,7 @@ from typing import IO
 
 from ussd_server.logs import Logger
 from ussd_server.settings import Settings
-from ussd_server.settings.shown import hidden_settings, shown_settings
+from ussd_server.settings.shown import shown_settings
 from ussd_server.values import iso_milliseconds
 
 OF_PROCESSES_ALONE = frozenset({"USSD_BIND", "USSD_LOG_LEVEL", "USSD_THREADS", "USSD_WORKERS", "USSD_WORKER_THREADS"})
@@ -34,55 +30,32 @@ log = Logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunningProcess:
-    """A process of the service. `settings` hold no secrets; `digests` are digests of the secret ones."""
+    """A process of the service. `settings` hold no secrets."""
 
     process: str
     pid: int
     started_at: str
     settings: dict[str, str]
-    salt: str
-    digests: dict[str, str]
 
     def differences(self, settings: Settings) -> dict[str, str]:
         """Return a sentence for each setting of this process that differs from `settings`, by its name."""
         here = shown_settings(settings)
-        different = {
+        return {
             name: f"{name} is {self.settings.get(name, 'not set')} there and {here.get(name, 'not set')} here"
             for name in {**self.settings, **here}
             if self.settings.get(name, "not set") != here.get(name, "not set")
         }
-        digests = _digests(settings, self.salt)
-        secret = {
-            name: f"{name} has another secret part there"
-            for name, digest in self.digests.items()
-            if name in digests and digest != digests[name] and self.settings.get(name) == here.get(name)
-        }
-        return different | secret
-
-
-@contextmanager
-def announced(settings: Settings, process: str) -> Iterator[None]:
-    """Announce this process by the name `process` during the block. A folder that cannot be written to is logged."""
-    announcement = Announcement(settings, process)
-    try:
-        yield
-    finally:
-        announcement.end()
 
 
 class Announcement:
-    """A locked file that tells `doctor` that this process runs, and with which settings. `end` removes it."""
+    """A locked file that tells `doctor` that this process runs, and with which settings. `close` removes it.
+
+    A folder that cannot be written to is logged.
+    """
 
     def __init__(self, settings: Settings, process: str) -> None:
-        folder, pid, salt = settings.data_dir / _FOLDER, os.getpid(), secrets.token_hex(16)
-        document = RunningProcess(
-            process,
-            pid,
-            iso_milliseconds(datetime.now(UTC)),
-            shown_settings(settings),
-            salt,
-            _digests(settings, salt),
-        )
+        folder, pid = settings.data_dir / _FOLDER, os.getpid()
+        document = RunningProcess(process, pid, iso_milliseconds(datetime.now(UTC)), shown_settings(settings))
         self._path, self._file = folder / f"{process}-{pid}.json", None
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -91,7 +64,7 @@ class Announcement:
         except OSError as error:
             log.warning("`doctor` will not see this process", process=process, error=type(error).__name__)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Remove the file."""
         if self._file is not None:
             self._path.unlink(missing_ok=True)
@@ -105,13 +78,6 @@ def running_processes(settings: Settings) -> list[RunningProcess]:
     """
     announcements = [_read(path) for path in sorted((settings.data_dir / _FOLDER).glob("*.json"))]
     return sorted((each for each in announcements if each), key=lambda each: (each.process, each.started_at))
-
-
-def _digests(settings: Settings, salt: str) -> dict[str, str]:
-    return {
-        name: hmac.new(salt.encode(), value.encode(), hashlib.sha256).hexdigest()
-        for name, value in hidden_settings(settings).items()
-    }
 
 
 def _locked(path: Path, text: str) -> IO[str]:

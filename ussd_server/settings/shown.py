@@ -44,15 +44,6 @@ def shown_settings(settings: Settings) -> dict[str, str]:
     return named | of_providers | {"Providers": _text(sorted(settings.providers))}
 
 
-def hidden_settings(settings: Settings) -> dict[str, str]:
-    """The whole values of the settings of which `shown_settings` leaves out a part, by their environment variables."""
-    whole = {f"USSD_{name.upper()}": getattr(settings, name) or "" for name in _ADDRESSES}
-    secret = {
-        name: value for name, value in settings.given_to_providers.items() if not name.endswith(_SHOWN_OF_PROVIDERS)
-    }
-    return whole | secret
-
-
 def _place(url: str | None) -> str:
     if not url:
         return "not set"

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from ussd_server.logs import Logger, log_fatal_errors, log_start
 from ussd_server.server import supervisor
 from ussd_server.server.embedded_redis import StartError, embedded_redis
 from ussd_server.server.processes import NeverStartedError
-from ussd_server.server.running import announced
+from ussd_server.server.running import Announcement
 from ussd_server.settings import quieten_terminal, read_settings
 from ussd_server.smpp_process import SmppProcess
 from ussd_server.spans import end_export, export_spans
@@ -129,7 +129,7 @@ def _process(name: str) -> Iterator[tuple[Services, threading.Event]]:
     """The services of a process that runs until SIGINT or SIGTERM, and the event that these set."""
     stop = _stop_signal()
     log_fatal_errors()
-    with open_services(read_settings()) as services, announced(services.settings, name):
+    with open_services(read_settings()) as services, closing(Announcement(services.settings, name)):
         log_start(name)
         if services.settings.exports_spans:
             export_spans(name)
