@@ -1,11 +1,9 @@
-"""One client's slow servers and many connections cost other clients nothing."""
+"""One client's slow servers and large documents cost other clients nothing."""
 
 from __future__ import annotations
 
-import resource
 from collections import Counter
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -13,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.outbound.strange_server import StrangeServer, Visit
-from tests.server.callers import LIVE, Caller, calls_are_answered, serving
+from tests.server.callers import Caller, calls_are_answered, serving
 from tests.support.eventually import eventually
 from tests.support.shop import Shop, shop_document
 from ussd_server.bootstrap import Services
@@ -76,34 +74,6 @@ def test_a_client_whose_server_is_silent_holds_up_no_other_client(
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-def test_more_connections_than_there_are_files_do_not_stop_the_process(
-    services: Services, redis_url: str, tmp_path: Path
-) -> None:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limits = (400, 400)
-    # Beside a connection's own end this process needs a few files.
-    assert before[0] > 1000
-    with (
-        serving(
-            tmp_path,
-            services.settings.database_url,
-            redis_url,
-            is_quiet=False,
-            before=partial(_limit_files, *limits),
-        ) as (port, process),
-        ExitStack() as stack,
-    ):
-        (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        for _ in range(700):
-            stack.enter_context(Caller(port))
-        stack.close()
-        with Caller(port) as caller:
-            caller.send(LIVE)
-            assert caller.answer()[0] == 200
-        assert Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split() == [worker]
-
-
-@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 def test_no_request_blocks_the_others_of_its_process(services: Services, redis_url: str, tmp_path: Path) -> None:
     """gevent's monitor reports code that blocks the hub for 20 ms; a password hash takes longer on any machine."""
     shop = Shop(services, large_document())
@@ -158,7 +128,3 @@ def large_document() -> dict[str, Any]:
         for number in range(300)
     }
     return shop_document(nodes=nodes)
-
-
-def _limit_files(soft: int, hard: int) -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

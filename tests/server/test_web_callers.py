@@ -30,7 +30,7 @@ from ussd_server.database.unit_of_work import close_connections
 from ussd_server.security.credentials import new_apikey
 from ussd_server.services.payouts.messages import LARGEST_FILE_BYTES
 
-# What two callers, or twenty, may send of a call before they fall silent.
+# What twenty callers may send of a call before they fall silent.
 HALVES = {
     "nothing": b"",
     "a letter": b"G",
@@ -84,28 +84,6 @@ def test_callers_that_stop_in_the_middle_hold_up_no_other(port: int, half: bytes
         for _ in range(20):
             stack.enter_context(Caller(port)).send(half)
         calls_are_answered(port)
-
-
-def test_two_hundred_callers_that_stop_anywhere_hold_up_no_other(port: int) -> None:
-    with ExitStack() as stack:
-        for number in range(200):
-            stack.enter_context(Caller(port)).send(list(HALVES.values())[number % len(HALVES)])
-        calls_are_answered(port)
-
-
-def test_callers_that_do_not_read_hold_up_no_other_and_get_all_of_it_when_they_do(port: int) -> None:
-    with Caller(port) as caller:
-        caller.send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
-        _, document = caller.answer()
-    with ExitStack() as stack:
-        callers = [stack.enter_context(Caller(port, receive_bytes=2048)) for _ in range(10)]
-        times = 40
-        for each in callers:
-            each.send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * times)
-        calls_are_answered(port)
-        for each in callers[:2]:
-            assert [each.answer() for _ in range(times)] == [(200, document)] * times
-        assert json.loads(document)["openapi"] == "3.1.0"
 
 
 def test_callers_that_disconnect_in_the_middle_are_forgotten(port: int) -> None:
