@@ -42,7 +42,6 @@ _MODULES = {
     ".phone.dial": ("dial",),
     ".phone.menu": ("menu",),
     ".service.check": ("check",),
-    ".service.database": ("database",),
     ".service.doctor": ("doctor", "mail"),
     ".service.operators": ("operators",),
     ".service.run": ("migrate", "run", "smpp", "worker"),

@@ -14,7 +14,7 @@ from ussd_server.cli import services
 from ussd_server.cli.clients.seeds import ImportedRow, Row, seed_rows, text_of
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest, sample_or_file_argument
-from ussd_server.context import RequestContext, operator_context
+from ussd_server.context import operator_context
 from ussd_server.services.clients.keys.fields import joined_scopes
 from ussd_server.services.clients.keys.messages import (
     RESOURCES,
@@ -24,7 +24,7 @@ from ussd_server.services.clients.keys.messages import (
     ImportApiKey,
     UpdateApiKey,
 )
-from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
+from ussd_server.services.request_log.messages import ListRequests
 from ussd_server.services.search.messages import Search
 from ussd_server.values import iso_milliseconds, moment_of, shillings
 
@@ -150,35 +150,18 @@ def explain(key: str) -> None:
 @click.option("--since", type=Moment(or_time=True), help="UTC; only requests from then on.")
 def requests(key: str, limit: int, since: datetime | None) -> None:
     """Show what KEY (its id or apikey) called: refused calls and calls that changed something, newest first."""
-    key_id, context = _key(key)
-    query = ListRequests(key_id=key_id, from_at=since, limit=limit)
-    items = services().request_log.list(query, context).items
+    hits = services().search.find(Search(key), operator_context()).items
+    key_id = next((hit.id for hit in hits if hit.kind == "key"), None)
+    if key_id is None:
+        raise click.ClickException(f"There is no key {key!r}.")
+    context = operator_context(services().search.owner_of("key", key_id, operator_context()))
+    items = services().request_log.list(ListRequests(key_id=key_id, from_at=since, limit=limit), context).items
     lines = [
         f"{iso_milliseconds(each.at)}  {each.status} {each.code}  {each.method} {each.path}  {each.address}  "
         f"{each.took_ms} ms  {each.request_id}"
         for each in items
     ]
     show_lines(items, lines, "No request of this key was refused or changed something.")
-
-
-@keys.command(example=f"{EXAMPLE_ID} --days 7")
-@click.argument("key")
-@click.option("--days", type=click.IntRange(1, 90), default=30, help="The last days, with today. Default: 30.")
-def usage(key: str, days: int) -> None:
-    """Show how often KEY (its id or apikey) called what, by day in Kampala."""
-    key_id, context = _key(key)
-    items = services().request_log.usage(GetKeyUsage(key_id, days), context).items
-    lines = [f"{each.date}  {each.count:>8}  {each.status} {each.code}  {each.endpoint}" for each in items]
-    show_lines(items, lines, "The key was not used.")
-
-
-def _key(key: str) -> tuple[str, RequestContext]:
-    """The id of a key and the context of its client. Raises ClickException for an unknown one."""
-    hits = services().search.find(Search(key), operator_context()).items
-    key_id = next((hit.id for hit in hits if hit.kind == "key"), None)
-    if key_id is None:
-        raise click.ClickException(f"There is no key {key!r}.")
-    return key_id, operator_context(services().search.owner_of("key", key_id, operator_context()))
 
 
 @keys.command(example="keys.csv")
