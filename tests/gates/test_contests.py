@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, other_client, settle
+from tests.gates.two_records import HASHED, PAYER, RECEIPT, held, main_of, other_client, seen, settle
 from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, World
 from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
 from tests.support.books import check_everything
@@ -126,6 +128,20 @@ def test_a_contest_outlasts_the_replacement_of_the_other_payment(world: World, o
     ours.ask_now()
     assert (other.row.status, main_of(world.client.id)) == ("succeeded", 2 * CENTS)
     assert ours.row.status not in ("succeeded", "reversed")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_payers_payment_that_gave_way_names_what_has_its_money_whatever_else_was_found_to_be_it(
+    world: World, ours: Enquired, is_first: bool
+) -> None:
+    paid = contested(world, ours)
+    other = Enquired(world, "public-2", PAYER, RECEIPT)
+    other.prepare()
+    steps = [other.report, partial(settle, world, ours.transaction_id, has_succeeded=False)]
+    for step in steps if is_first else reversed(steps):
+        step()
+    assert (seen(world, paid).same_money_as, ours.row.same_money_as) == (other.transaction_id, paid)
+    assert (main_of(world.client.id), check_everything()) == (2 * CENTS, [])
 
 
 def test_a_repeated_notice_is_not_booked_a_day_later(world: World, ours: Enquired) -> None:

@@ -15,7 +15,8 @@ from tests.services.reconciliation.statement_files import mtn_row, open_reviews,
 from tests.support.money import operator, work
 from ussd_server.context import operator_context
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.movements.messages import SameMovement, UndonePayment
+from ussd_server.services.movements.messages import AssignMovement, SameMovement, UndonePayment
+from ussd_server.services.reconciliation.messages import UndoImport
 from ussd_server.services.transactions.messages import CreateRefund
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("books")]
@@ -190,3 +191,23 @@ def test_what_a_provider_takes_back_is_not_a_refund_that_has_a_line_of_its_own(w
     taken = mtn_row(sale.row, Id="REV1", Type="Reversal")
     reconcile(world.services, [mtn_row(sale.row), taken, mtn_row(refund.row, Id="B1")])
     assert [(each.receipts, each.amount_cents) for each in held(world)] == [(("REV1",), CENTS)]
+
+
+@pytest.mark.parametrize("tells", ["a notice", "a collection"])
+def test_what_a_right_line_told_has_its_receipt_once_the_wrong_one_is_undone(
+    world: World, ours: Enquired, tells: str
+) -> None:
+    sold(world)
+    before = main_of(world.client.id)
+    line = Enquired(world, "", "+256772999998", "").line(RECEIPT, "")
+    wrong = reconcile(world.services, [other_line(), [*line[:7], "3,000.00", *line[8:]]])
+    reconcile(world.services, [other_line(), line])
+    world.services.provider_statements.undo(UndoImport(wrong.statement.statement_id, BY, SECOND, CASE), operator())
+    (right,) = held(world)
+    assert (right.receipts, right.amount_cents) == ((RECEIPT,), CENTS)
+    world.services.movement_uses.assign(AssignMovement(right.movement_id, "SCH1042", BY, SECOND), operator())
+    if tells == "a notice":
+        world.notify(RECEIPT, PAYER)
+    else:
+        ours.report()
+    assert (main_of(world.client.id) - before, held(world)) == (CENTS, ())

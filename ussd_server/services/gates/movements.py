@@ -293,7 +293,8 @@ def mark_as_same_money(row: Transaction, now: datetime) -> None:
     other = lock_row(Transaction, row.contested_id)
     if other.client_id == row.client_id:
         row.same_money_as = other.id
-        other.change(same_money_as=row.id, updated_at=now)
+        if other.released_at is None:
+            other.change(same_money_as=row.id, updated_at=now)
 
 
 def is_corrected(row: Transaction) -> bool:

@@ -23,8 +23,9 @@ from ussd_server.services.gates.held import BOTH_AMOUNTS, ONLY_IN_STATEMENT, hol
 from ussd_server.services.gates.likeness import WITH_TWO_RECEIPTS
 from ussd_server.services.gates.messages import Told, WayIn
 from ussd_server.services.gates.movements import find_or_make
-from ussd_server.services.gates.receipts import Money, lock_movement, lock_told, receipts_of
+from ussd_server.services.gates.receipts import Money, lock_movement, lock_receipts, lock_told, receipts_of
 from ussd_server.services.gates.unknown import hold_unknown
+from ussd_server.services.gates.uses import merge
 from ussd_server.services.reconciliation.days.lines import statements_with
 from ussd_server.services.reconciliation.messages import Verdict
 from ussd_server.services.reconciliation.reading.cell_values import phone_number_in
@@ -132,7 +133,9 @@ def forget_untold(movement_ids: Collection[str], now: datetime) -> list[Movement
     )
     used: list[Movement] = []
     for some in chunked(sorted(movement_ids), _AT_ONCE):
-        for_update(Movement.select(Movement.id).where(Movement.id.in_(some)).order_by(Movement.id)).execute()
+        heirs = _heirs_of(some)
+        locked = Movement.id.in_([*some, *(each.id for each in heirs.values())])
+        for_update(Movement.select(Movement.id).where(locked).order_by(Movement.id)).execute()
         rows = list(Movement.select().where(Movement.id.in_(some), Movement.id.not_in(told)))
         firsts, first_of = _untold(rows, told)
         used += [row for row in firsts.values() if row.use_kind is not None]
@@ -140,7 +143,26 @@ def forget_untold(movement_ids: Collection[str], now: datetime) -> list[Movement
         untold = Movement.update(told=[], held_because=None, waits_for=None, beside=[], updated_at=now)
         untold.where(Movement.id.in_(ids)).execute()
         StatementDifference.update(movement_id=None).where(StatementDifference.movement_id.in_(ids)).execute()
+        for each in heirs.keys() & set(ids):
+            merge(Movement.get_by_id(each), Movement.get_by_id(heirs[each].id), now)
     return used
+
+
+def _heirs_of(movement_ids: Sequence[str]) -> dict[str, Movement]:
+    """What other lines tell under the receipts of some movements, of another amount; locks these receipts.
+
+    It gets the receipt once nothing tells of the first amount any more: whatever tells of the receipt then finds it.
+    """
+    told_twice = Movement.select().where(
+        Movement.id.in_(movement_ids), Movement.other_amount_cents.is_null(False), Movement.receipt.is_null(False)
+    )
+    heirs = {}
+    for row in told_twice.order_by(Movement.account, Movement.direction, Movement.receipt):
+        lock_receipts(row.account, row.direction, [row.receipt])
+        told = Told(WayIn.STATEMENT, row.account, row.direction, row.other_amount_cents, row.receipt)
+        if (heir := _told_beside(told)) is not None and heir.same_as is None:
+            heirs[row.id] = heir
+    return heirs
 
 
 def _is_matched(row: Movement, now: datetime) -> bool:
@@ -231,14 +253,20 @@ def _has_other_lines(payment: Transaction) -> bool:
 
 def _of_other_money(told: Told, now: datetime) -> Money:
     """The movement of a line whose receipt stays with other money: what such a line told before, else a new one."""
+    known = _told_beside(told)
+    return find_or_make(replace(told, receipt=""), now) if known is None else Money(None, lock_movement(known))
+
+
+def _told_beside(told: Told) -> Movement | None:
+    """The movement of a line with a receipt that stays with other money."""
     lines = Movement.select().join(StatementDifference, on=(StatementDifference.movement_id == Movement.id))
-    known = lines.where(
+    known: Movement | None = lines.where(
         StatementDifference.provider_id == told.receipt,
         Movement.account == told.account,
         Movement.direction == told.direction,
         Movement.amount_cents == told.amount_cents,
     ).first()
-    return find_or_make(replace(told, receipt=""), now) if known is None else Money(None, lock_movement(known))
+    return known
 
 
 def _put_beside(movement: Movement, payment: Transaction) -> None:

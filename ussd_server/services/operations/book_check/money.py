@@ -244,10 +244,11 @@ _RULES_OF_TRANSACTIONS = {
             AND review_opened_at IS NOT NULL AND review_closed_at IS NULL
         UNION SELECT contested_id FROM transactions WHERE contested_id > :low AND contested_id <= :high
             AND review_opened_at IS NOT NULL AND review_closed_at IS NULL""",
+    # A payment that was given back names the one that has its money since.
     "names another payment as the same money, which does not name it": """
         SELECT paid.id FROM transactions AS paid LEFT JOIN transactions AS other
-            ON other.id = paid.same_money_as AND other.same_money_as = paid.id AND other.client_id = paid.client_id
-                AND other.type = 'collection'
+            ON other.id = paid.same_money_as AND other.client_id = paid.client_id AND other.type = 'collection'
+                AND (other.same_money_as = paid.id OR other.released_at IS NOT NULL)
         WHERE paid.id > :low AND paid.id <= :high AND paid.same_money_as IS NOT NULL AND other.id IS NULL""",
     "names a payout that does not have it as a row": """
         SELECT paid.id FROM transactions AS paid
