@@ -1,19 +1,15 @@
-"""The drill that docs/OPERATIONS.md describes: dump, restore elsewhere, prove the books."""
+"""The backup of SQLite that docs/OPERATIONS.md describes; that of PostgreSQL is in `tests/cli/test_restore.py`."""
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
-from testbed.postgres import binaries, create_database, drop_database
 from tests.conftest import MovableClock
 from tests.support.book import DOCS
 from tests.support.commands import run_command
@@ -39,11 +35,6 @@ def busy(services: Services, clock: MovableClock) -> Services:
     return services
 
 
-def run(*words: str | Path, **settings: str) -> str:
-    """Run a command; give what it prints."""
-    return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | settings).stdout
-
-
 def rows(connection: Any) -> dict[str, list[str]]:
     """Every row of the tables that matter."""
     return {name: sorted(map(str, connection.execute(f"SELECT * FROM {name}").fetchall())) for name in TABLES}
@@ -53,23 +44,6 @@ def check(url: str, folder: Path) -> str:
     """What `ussd-server check` says of a database."""
     settings = {"USSD_DATABASE_URL": url, "USSD_SECRETS_FILE": str(folder / "secrets.json")}
     return run_command("check", "--full", env=environment(folder, **settings)).stdout
-
-
-@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-def test_a_dump_of_postgresql_restored_elsewhere_keeps_the_books(
-    busy: Services, postgres_url: str, tmp_path: Path
-) -> None:
-    dump = tmp_path / "ussd.dump"
-    run(binaries() / "pg_dump", "--format=custom", f"--file={dump}", busy.settings.database_url)
-    elsewhere = create_database(postgres_url)
-    run(binaries() / "pg_restore", "--exit-on-error", "--no-owner", f"--dbname={elsewhere}", dump)
-    with psycopg.connect(elsewhere) as restored, psycopg.connect(busy.settings.database_url) as original:
-        assert rows(restored) == rows(original)
-    assert "everything is as it must be" in check(elsewhere, tmp_path)
-    # The triggers were restored too: a statement at the prompt makes no money in the restored books.
-    with psycopg.connect(elsewhere) as hand, pytest.raises(psycopg.errors.Error):
-        hand.execute("UPDATE ledger_accounts SET balance_cents = balance_cents + 1")
-    drop_database(postgres_url, elsewhere)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
