@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from tests.support.money import a_client, deposit
 from ussd_server.bootstrap import Services
 from ussd_server.services.accounts.messages import GetBalances, GetStatement
-from ussd_server.status import Code, ServiceError
 
 
 def test_a_client_reads_nothing_of_the_account_that_has_the_same_name_at_another(services: Services) -> None:
@@ -20,9 +17,3 @@ def test_a_client_reads_nothing_of_the_account_that_has_the_same_name_at_another
         assert services.balances.get(None, client).current_cents == cents
         assert services.statements.balances(GetBalances("main", later), client) == (cents,)
         assert services.statements.get(GetStatement(), client).closing_balance_cents == cents
-
-
-def test_a_client_lists_no_accounts(services: Services) -> None:
-    with pytest.raises(ServiceError) as refused:
-        services.balances.list(a_client())
-    assert refused.value.code is Code.INSUFFICIENT_SCOPE

@@ -30,9 +30,7 @@ from ussd_server.services.bank import files
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,
     EndSettlement,
-    ProposeSettlements,
     RecordSettlements,
-    SetSettlementTerms,
     StateBankAccount,
 )
 from ussd_server.services.transactions.messages import (
@@ -257,31 +255,6 @@ def test_a_settlement_of_more_than_seven_days_needs_attention(
     assert services.bank_settlements.count_late(operator()) == 1
     services.bank_settlements.cancel(EndSettlement(settlement_id, BY, SECOND), operator())
     assert services.bank_settlements.count_late(operator()) == 0
-
-
-def test_only_operators_settle_to_banks(services: Services, client: ExampleClient) -> None:
-    bank, own = services.bank_settlements, client.at_console()
-    file = completed(services, "FT1")
-    (line,) = bank.read(file, operator())
-    end = EndSettlement(line.settlement_id, BY, SECOND)
-    for call in (
-        lambda: bank.due(None, own),
-        lambda: bank.propose(ProposeSettlements(BY), own),
-        lambda: bank.waiting(own),
-        lambda: bank.count_late(own),
-        lambda: bank.read(file, own),
-        lambda: bank.record(RecordSettlements(BytesIO(file), BY, SECOND), own),
-        lambda: bank.require_recordable(line, own),
-        lambda: bank.cancel(end, own),
-        lambda: bank.record_return(end, own),
-        lambda: services.bank_accounts.list(own),
-        lambda: services.bank_accounts.count_waiting(own),
-        lambda: services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, number=STANBIC.number), own),
-        lambda: services.bank_accounts.set_terms(SetSettlementTerms(client.id), own),
-    ):
-        with pytest.raises(ServiceError) as refused:
-            call()
-        assert refused.value.code is Code.INSUFFICIENT_SCOPE
 
 
 def test_two_different_people_record(services: Services, client: ExampleClient) -> None:

@@ -8,11 +8,9 @@ from tests.support.crowd import at_once, refusals
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import User
-from ussd_server.security.credentials import new_apikey, new_apisecret
 from ussd_server.services.audit.messages import ListAuditEvents
-from ussd_server.services.clients.keys.messages import ImportApiKey
 from ussd_server.services.clients.messages import CreateClient, CreateUser
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import ServiceError
 
 GIVEN_ID = "0192e4a0-0000-7000-8000-00000000abcd"
 
@@ -68,29 +66,6 @@ def test_a_person_needs_an_address_a_role_and_a_password(services: Services) -> 
 def test_a_password_is_kept_as_argon2id_only(services: Services) -> None:
     email = ExampleClient(services).email()
     assert User.get(User.email == email).password_hash.startswith("$argon2id$")
-
-
-def test_only_the_operator_keeps_clients_and_people(services: Services) -> None:
-    example_client = ExampleClient(services)
-    call = example_client.call()
-    for change in (
-        lambda: services.clients.create(CreateClient("x"), call),
-        lambda: services.clients.list(call),
-        lambda: services.clients.find(example_client.id, call),
-        lambda: services.clients.set_active(example_client.id, False, call),
-        lambda: services.clients.create_user(CreateUser(example_client.id, "x@y.z", "owner", PASSWORD), call),
-        lambda: services.clients.list_users(None, call),
-        lambda: services.clients.find_user(example_client.email(), call),
-        lambda: services.clients.set_user_active(example_client.email(), False, call),
-        lambda: services.clients.change_password(example_client.email(), PASSWORD, call),
-        lambda: services.api_keys.import_key(ImportApiKey(example_client.id, new_apikey(), new_apisecret()), call),
-        lambda: services.master_keys.add(call),
-        lambda: services.master_keys.rekey(call),
-        lambda: services.master_keys.retire(call),
-    ):
-        with pytest.raises(ServiceError) as refusal:
-            change()
-        assert refusal.value.code is Code.INSUFFICIENT_SCOPE
 
 
 def test_what_the_operator_does_stands_in_the_clients_trail(services: Services) -> None:

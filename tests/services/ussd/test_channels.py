@@ -66,19 +66,6 @@ def test_what_is_no_code_is_refused(services: Services) -> None:
         assert refused.value.code is Code.INVALID_REQUEST, code
 
 
-def test_only_the_operator_makes_channels_and_gives_codes(services: Services) -> None:
-    shop = Shop(services)
-    for attempt in (
-        lambda: services.channels.create(CreateChannel("json"), shop.call),
-        lambda: services.channels.assign_code(AssignCode("*1#", shop.client_id), shop.call),
-        lambda: services.channels.list(shop.call),
-        lambda: services.channels.set_active(shop.channel.channel_id, False, shop.call),
-    ):
-        with pytest.raises(ServiceError) as refused:
-            attempt()
-        assert refused.value.code is Code.INSUFFICIENT_SCOPE
-
-
 def test_a_channel_needs_a_known_adapter_and_an_existing_client(services: Services) -> None:
     with pytest.raises(ServiceError, match="adapter: Must be one of africastalking"):
         services.channels.create(CreateChannel("pigeon"), OPERATOR)
