@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,15 +31,6 @@ def service(tmp_path_factory: pytest.TempPathFactory, python: Path) -> Iterator[
 
 def code_of_a_refusal(service: Service) -> str:
     return str(service.call("GET", "/nowhere")[1]["error"])
-
-
-def test_an_installed_package_serves_without_its_checkout(service: Service, python: Path) -> None:
-    request = {"type": "collection", "phone_number": "+256770000000", "amount": 700, "reference": "installed"}
-    status, body = service.call("POST", "/api/transactions?wait=20", request, service.key)
-    assert (status, body["data"]["status"]) == (201, "succeeded")
-    command = [python, "-c", "import ussd_server; print(ussd_server.__file__)"]
-    place = subprocess.check_output(command, cwd=service.folder, text=True)
-    assert place.startswith(str(python.parents[1]))
 
 
 def test_a_reload_serves_the_code_that_was_installed_since_the_start(service: Service, python: Path) -> None:
