@@ -13,9 +13,6 @@ import click
 import pytest
 
 from tests.documents.commands import PAGE, written_page
-from tests.documents.provider_codes import PAGE as CODES
-from tests.documents.provider_codes import TABLES, rows_of
-from tests.documents.provider_codes import written_page as written_codes
 from ussd_server.cli import main
 from ussd_server.outbound.client_server import Handover
 
@@ -69,12 +66,6 @@ def parse(words: list[str]) -> None:
 def test_the_page_of_commands_is_what_help_shows() -> None:
     is_written = PAGE.read_text(encoding="utf-8") == written_page()
     assert is_written, f"run scripts/document: {PAGE}"
-
-
-def test_the_page_of_codes_is_what_the_tables_of_the_providers_say() -> None:
-    is_written = CODES.read_text(encoding="utf-8") == written_codes()
-    assert is_written, f"run scripts/document: {CODES}"
-    assert all(row["source"] for name in TABLES for row in rows_of(name))
 
 
 def test_every_command_line_of_a_document_can_be_parsed() -> None:

@@ -7,14 +7,12 @@ from tests.documents.commands import write_commands
 from tests.documents.error_codes import write_error_codes
 from tests.documents.examples import played_examples, write_examples
 from tests.documents.menus import write_menu_tables
-from tests.documents.provider_codes import write_provider_codes
 from tests.documents.webhooks import played_events, write_event_types
 
 
 def main() -> None:
     write_menu_tables()
     write_commands()
-    write_provider_codes()
     write_error_codes()
     write_event_types()
     write_examples(played_examples() | {"webhooks": played_events()})

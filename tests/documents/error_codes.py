@@ -22,9 +22,9 @@ _HEAD = """# Error codes
 _FAILURES = """
 ## Failures of payments
 
-The codes of `failure.code` are the same for every provider ([PROVIDER_CODES.md](PROVIDER_CODES.md)). `retry` is `no`:
-another attempt fails as well; `new_attempt`: try again under a new `reference`; `after_user_action`: after the payer
-has done something, such as adding money; `wait`: try again later.
+The codes of `failure.code` are the same for every provider; `failure_reasons.csv` in the folder of each says what its
+own codes mean. `retry` is `no`: another attempt fails as well; `new_attempt`: try again under a new `reference`;
+`after_user_action`: after the payer has done something, such as adding money; `wait`: try again later.
 
 | `failure.code` | what happened | `fault` | `retry` |
 | --- | --- | --- | --- |

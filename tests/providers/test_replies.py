@@ -92,12 +92,13 @@ def test_a_note_is_sent_without_special_characters() -> None:
 
 
 @pytest.mark.parametrize("table", ["ussd_server.providers.mtn", "ussd_server.providers.airtel"])
-def test_every_word_of_a_table_has_a_meaning_in_both_directions(table: str) -> None:
+def test_every_word_of_a_table_has_a_source_and_a_meaning_in_both_directions(table: str) -> None:
     reasons = Reasons(table)
     rows = csv.DictReader(files(table).joinpath("failure_reasons.csv").read_text().splitlines())
-    for reason in [row["reason"] for row in rows]:
+    for row in rows:
+        assert row["source"]
         for direction in Direction:
-            assert isinstance(reasons.meaning(reason, direction), FailureCode | Standing)
+            assert isinstance(reasons.meaning(row["reason"], direction), FailureCode | Standing)
 
 
 @pytest.mark.parametrize("reason", [None, 5, {}, [], "", "MADE_UP"])
