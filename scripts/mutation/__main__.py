@@ -29,15 +29,22 @@ _THEN = [
 TARGETS = {
     "accounts": (
         [f"{_SERVICES}/accounts"],
-        ["tests/services/accounts", "tests/services/transactions/test_explanation.py"],
+        [
+            "tests/services/accounts",
+            "tests/services/transactions/test_explanation.py",
+            "tests/gates/test_corrections.py",
+        ],
     ),
-    "transactions": ([f"{_SERVICES}/transactions"], ["tests/services/transactions"]),
+    "transactions": ([f"{_SERVICES}/transactions"], ["tests/services/transactions", "tests/services/processing"]),
     "processing": (
         [f"{_SERVICES}/processing"],
         [
             "tests/services/processing",
+            "tests/services/providers",
             "tests/services/reconciliation/test_statements.py",
             "tests/services/transactions/test_explanation.py",
+            "tests/gates/test_contests.py",
+            "tests/gates/test_same_money.py",
         ],
     ),
     "bank": (
