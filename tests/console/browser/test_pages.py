@@ -179,15 +179,30 @@ def test_one_panel_is_open_at_a_time_and_closes_by_a_click_beside_it_or_escape(
         assert page.locator(".heading details[open]").count() == 0
 
 
-def test_pages_and_their_panels_fit_in_luganda(visitor: Visitor, console: Console, delivered: Paths) -> None:
-    own = f"/transactions/{console.pay()}", f"/payouts/{console.draft_payout()}"
-    with visitor.tab() as page:
-        page.context.add_cookies([{"name": "language", "value": "lg", "url": f"{console.base_url}/console"}])
-        for path in ("/webhooks", "/bank-account", "/people", "/security", "/api-keys", "/payouts", *own, *delivered):
-            page.goto(f"/console{path}")
-            assert page.locator("html").get_attribute("lang") == "lg"
-            for width in (390, 768, 1440):
-                visitor.check_width(page, width)
+def test_pages_and_their_panels_fit_in_luganda(
+    visitor: Visitor, operator: Visitor, console: Console, delivered: Paths
+) -> None:
+    payment, payout = f"/transactions/{console.pay()}", f"/payouts/{console.draft_payout()}"
+    own = (
+        "/webhooks",
+        "/bank-account",
+        "/people",
+        "/security",
+        "/api-keys",
+        "/payouts",
+        "/transactions",
+        payment,
+        payout,
+    )
+    of_operators = "/operator/reviews", "/operator/audit", "/operator/reconciliation"
+    for person, paths in ((visitor, (*own, *delivered)), (operator, of_operators)):
+        with person.tab() as page:
+            page.context.add_cookies([{"name": "language", "value": "lg", "url": f"{console.base_url}/console"}])
+            for path in paths:
+                page.goto(f"/console{path}")
+                assert page.locator("html").get_attribute("lang") == "lg"
+                for width in (390, 768, 1280, 1440):
+                    person.check_width(page, width)
 
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS_OF_ONE_PAGE)
