@@ -16,6 +16,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.mail_server import MailServer, mailing
 from tests.support.money import request
 from ussd_server.bootstrap import Services
+from ussd_server.console.formats import translated
 from ussd_server.context import operator_context
 from ussd_server.languages import ENGLISH, current_language, gettext, language_of, languages
 from ussd_server.models.clients import User
@@ -175,6 +176,25 @@ def test_the_reason_of_a_failure_in_a_list_and_the_texts_of_scripts_are_in_the_r
         assert gettext("The payer declined the payment") in page
         assert f'data-copied="{gettext("Copied")}"' in page
         assert gettext("Copied") != "Copied"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        (
+            "No row of the payout may be retried: row E-1: not before 2026-11-30T20:21:59.000Z",
+            "Tewali lunyiriri lwa lukalala luno luyinza kuddibwamu: "
+            "olunyiriri E-1: si nga 30 Nov 2026, 23:21:59 tekunnatuuka",
+        ),
+        (
+            "The provider mtn is switched off: Repairs. Nothing was recorded; retry with the same reference",
+            "Kkampuni mtn eggyiddwako: Repairs. Tewali kiwandiikiddwa; ddamu n'ekijuliro kye kimu",
+        ),
+    ],
+)
+def test_what_a_refusal_names_is_in_the_readers_language_too(refusal: str, told: str) -> None:
+    with language_of("lg"):
+        assert translated(refusal) == told
 
 
 def test_a_mail_is_in_the_language_of_its_reader(

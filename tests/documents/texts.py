@@ -62,6 +62,8 @@ CONSTANTS = {
         "verb",
         "with_receipt",
     },
+    "services/payouts/rounds.py": {"_fault_of", "fault", "refusal"},
+    "services/providers/providers.py": {"why_not"},
     "services/search/hits.py": {"_DELIVERIES", "_ENDINGS", "sentence", "state", "title", "verb", "version"},
     "services/processing/outcomes.py": {
         "REVIEW_AMOUNT",

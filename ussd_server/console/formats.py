@@ -120,6 +120,9 @@ def translated(text: str) -> str:
         return translation
     if (translation := gettext(word := text.lower())) != word:
         return translation.capitalize()
+    before, _, rest = text.partition(": ")
+    if rest and (sentence := retold(before)) != before:
+        return f"{sentence}: {retold(rest)}"
     return text if retold(rest := text.rpartition(": ")[2]) == rest else problem(text)
 
 

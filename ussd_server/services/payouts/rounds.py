@@ -98,7 +98,8 @@ def _chosen(row: Payout, references: Sequence[str] | None) -> list[PayoutItem]:
     rows = _rows_of(row)
     if references is None:
         asked = [each for each in rows.values() if each[1] is None or ": not before " in each[1]]
-        faults, refusal = [], "No row of the payout may be retried"
+        faults = []
+        refusal = "No row of the payout may be retried"
     else:
         asked = [rows[reference] for reference in dict.fromkeys(references) if reference in rows]
         faults = [f"row {reference}: not in the payout" for reference in references if reference not in rows]
@@ -126,7 +127,7 @@ def _rows_of(payout: Payout) -> Mapping[str, tuple[PayoutItem, str | None]]:
     def fault(item: PayoutItem) -> str | None:
         faults = filter(None, (_fault_of(each, corrected) for each in attempts.get(item.line, ())))
         why = next(faults, "another payment has its reference" if item.line in taken else None)
-        return why and f"row {item.reference}: {why}"
+        return f"row {item.reference}: {why}" if why else None
 
     return {item.reference: (item, fault(item)) for item in items}
 

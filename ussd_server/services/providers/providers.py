@@ -229,10 +229,10 @@ class Providers:
             )
         if not self._takes(provider):
             reason = self._why_off(provider.connection)
-            state = "not available" if reason is None else f"switched off: {reason.rstrip('.')}"
+            why_not = "not available" if reason is None else f"switched off: {reason.rstrip('.')}"
             raise ServiceError(
                 Code.TRANSACTION_FAILED,
-                f"The provider {name} is {state}. Nothing was recorded; retry with the same reference",
+                f"The provider {name} is {why_not}. Nothing was recorded; retry with the same reference",
                 retry_after_seconds=30,
             )
         return provider
