@@ -16,12 +16,14 @@ from tests.console.clients.test_api_keys import assert_same
 from tests.console.conftest import ConsoleVisitor, Visit
 from tests.services.payouts.desk import PayoutDesk, row
 from tests.support.example_client import ExampleClient
-from tests.support.money import deposit, work
+from tests.support.money import agree_fee, deposit, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.providers import ProviderAccount
+from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import ItemState, ListPayoutItems, ListPayouts
 from ussd_server.services.providers.messages import SwitchProvider
+from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.values import KAMPALA
 
 FILE = """phone_number,amount,reference,name,description
@@ -106,9 +108,8 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     assert re.search(r"This will send\s+UGX\s+3,000\s+to 2 people\s*, and costs\s+UGX", words)
     assert "1 invalid row is left out" in words
     assert visit("developer").post(f"{path}/approve").status_code == 403
-    refused = maker.post(f"{path}/approve")
-    assert refused.status_code == 403
-    assert "You cannot approve this payout, because you made it." in refused.text
+    assert maker.post(f"{path}/approve").status_code == 403
+    assert "you, who made it, may not" in maker.get(path).text
     assert '<input type="hidden" name="total_fee" value="0.00">' in shown
     other = approver.post(f"{path}/approve", total_fee="1.00")
     assert (other.status_code, "The fees of the payout are 0 now" in other.text) == (400, True)
@@ -174,6 +175,8 @@ def test_an_invalid_row_shows_what_the_file_had_and_is_corrected_in_the_draft(
     maker = visit("developer")
     path = upload(maker, BAD_ROWS).location.removeprefix("/console")
     assert "<bdi>abc</bdi>" in maker.get(path).text
+    assert f'<a href="/console{path}/correct">Correct them</a>' in maker.get(path).text
+    assert "Correct them" not in visit("admin").get(path).text
     form = maker.get(f"{path}/correct").text
     assert 'name="amount-3" value="abc"' in form
     rows = dict(re.findall(r'<input name="([a-z_]+-[0-9]+)" value="([^"]*)"', form))
@@ -335,10 +338,32 @@ def test_a_row_that_may_not_be_retried_yet_names_its_time_in_kampala(
     assert 'value="E-2" checked' in refused
 
 
+def test_a_row_without_an_answer_says_who_looks_into_it_and_what_waits_for_it(
+    visit: Visit, funded: ExampleClient, services: Services, clock: MovableClock
+) -> None:
+    maker, approver = visit("owner"), visit("admin")
+    rows = "0770000002,10,E-1\n0770000007,10,E-2\n"
+    path = upload(maker, f"phone_number,amount,reference\n{rows}").location.removeprefix("/console")
+    approver.get(path)
+    approver.post(f"{path}/approve")
+    running = maker.get(path).text
+    assert "can be retried once" not in running
+    PayoutDesk(services, clock, 0).work(130)
+    page = maker.get(path).text
+    assert "Rows that failed can be retried once every row has its outcome." in page
+    assert page.count("The operator looks into it; it is not retried before that.") == 1
+    was = re.search(r"was=([0-9a-z-]+)", running)
+    assert was
+    assert maker.get(f"{path}/live?was={was[1]}").headers["HX-Refresh"] == "true"
+
+
 def test_names_that_are_not_looked_up_yet_are_being_checked(visit: Visit, funded: ExampleClient) -> None:
     maker = visit("owner")
-    path = upload(maker).location.removeprefix("/console")
-    assert '<span class="badge wait">being checked</span>' in maker.get(path).text
+    path = upload(maker, f"{FILE}0412345678,4000,E-4,John,\n").location.removeprefix("/console")
+    page = maker.get(path).text
+    assert page.count('<span class="badge wait">being checked</span>') == 1
+    # The name of an invalid row is never looked up.
+    assert re.search(r"John</bdi>\s*</td>", page)
     assert maker.get(f"{path}?format=json").json["items"][0]["name_match"] == "unknown"
 
 
@@ -354,6 +379,7 @@ def test_another_clients_payout_answers_as_a_missing_one(visit: Visit, services:
 def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_retries_what_failed(
     visit: Visit, funded: ExampleClient, services: Services, clock: MovableClock
 ) -> None:
+    agree_fee(FeeTerms(funded.id, TransactionType.DISBURSEMENT, 5000, 0))
     maker, approver = visit("owner"), visit("admin")
     path = upload(maker).location.removeprefix("/console")
     page = approver.get(path).text
@@ -376,6 +402,7 @@ def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_retries_what_
         clock.advance(0.5)
     ended = maker.get(path).text
     assert re.search(r'<dt>Paid</dt><dd><span class="money">UGX 1,000', ended)
+    assert re.search(r'<dt>Fees</dt><dd><span class="money">UGX 50<', ended)
     assert "Invalid rows, which are not paid: 1 of 3." in ended
     assert "Retry rows" in ended
     clock.advance(6)
@@ -386,6 +413,8 @@ def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_retries_what_
     assert "Round 2 pays 1 row again: " in page
     assert '<input type="hidden" name="round" value="2">' in page
     assert "<dt>Retried by</dt><dd><bdi>owner@acme.example</bdi></dd>" in page
-    assert "You cannot approve this payout, because you made it." in maker.get(path).text
+    assert "you, who made it, may not" in maker.get(path).text
     approver.post(f"{path}/approve", round="2")
     assert services.payouts.get(path.rpartition("/")[2], funded.call()).round.number == 2
+    assert approver.post(f"{path}/cancel").status_code == 303
+    assert "pays 1 row again" not in maker.get(path).text

@@ -56,7 +56,10 @@ def test_a_workbook_is_read_and_its_formulas_are_not_evaluated() -> None:
         ("077212345,5,a", "phone_number: Must be +256 followed by nine digits."),
         ("٠٧٧٢١٢٣٤٥٦,5,a", "phone_number: Must be +256 followed by nine digits."),
         ("=A1,5,a", "phone_number: Holds a formula; enter its value."),
-        ('0772123456,"1,50",a', "amount: Has a comma before its decimals; write a point."),
+        *(
+            (f'0772123456,"{amount}",a', "amount: Has a comma before its decimals; write 5000 or 5000.50.")
+            for amount in ("1,50", "450.000,00", "1 450 000,5")
+        ),
         ('0772123456,"1,0000",a', "amount: Must be greater than 0 and less than 1000000, with at most two decimals."),
         ("0772123456,UGX 5000,a", "amount: Must be a number alone, such as 5000."),
         ("0772123456,5000/=,a", "amount: Must be a number alone, such as 5000."),

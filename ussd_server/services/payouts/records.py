@@ -231,7 +231,7 @@ def item_view(
         PayoutItemView,
         row,
         name_match=None if row.name is None else NameMatch(row.name_match or NameMatch.UNKNOWN),
-        is_name_awaited=is_looked_up and row.name is not None and row.name_match is None,
+        is_name_awaited=is_looked_up and row.is_ready and row.name is not None and row.name_match is None,
         provider_transaction_id=None if transaction is None else transaction.provider_transaction_id,
         state=state,
         problems=tuple(row.problems or ()),

@@ -28,6 +28,7 @@ from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.payouts import messages
+from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.status import Code
 
 _FORM: Any = {
@@ -58,9 +59,8 @@ _OTHERS = "an operator, or a person or key that was deleted"
 _ITEM_COLUMNS = (
     Column("line", "Line", "number", is_minor=True),
     Column("phone_number", "Phone number", "phone"),
-    Column("name", "Name"),
+    Column("name", "Name", note=lambda item: _shown_match(item)),
     Column("registered_name", "Registered name", is_minor=True),
-    Column("names", "Names", "status", value=lambda item: _shown_match(item), where="page"),
     Column("name_match", "Names", "status", where="files"),
     Column("amount", "Amount", "money", value=lambda item: item.amount_text or item.amount_cents),
     Column("fee", "Fee", "money", where="files"),
@@ -317,25 +317,31 @@ def _shown_status(payout: messages.PayoutStates) -> str:
 
 
 def _shown_match(item: messages.PayoutItemView) -> str | None:
-    return "being checked" if item.is_name_awaited else item.name_match and item.name_match.value
+    if item.is_name_awaited:
+        return "being checked"
+    return item.name_match.value if item.name_match and item.state is not messages.ItemState.INVALID else None
 
 
 def _version_of(payout: messages.PayoutView) -> str:
-    """The conditions of the page's actions."""
+    """The conditions of the page's actions, and the number of the rows that come first in its table."""
     approvals = f"{len(payout.approvals)}-approvals" if payout.status is messages.PayoutStatus.DRAFT else ""
     states = ("final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
-    parts = (payout.status.value, str(payout.round.number), approvals, *states)
+    parts = (payout.status.value, str(payout.round.number), str(payout.failed_count), approvals, *states)
     return "-".join(filter(None, parts))
 
 
 def _result(item: messages.PayoutItemView) -> str | None:
-    """Why a row is not sent or failed, or what to look at before it is sent, in words."""
+    """Why a row is not sent, failed or has no outcome, or what to look at before it is sent, in words."""
     if item.failure:
         message = gettext(item.failure.message)
         if item.retry_at is None:
             return message
         at = formats.local_time(item.retry_at)
         return gettext("%(message)s. Its provider may still report it as paid until %(at)s.", message=message, at=at)
+    if item.state is messages.ItemState.SENT and item.attempts[-1].status is TransactionStatus.AMBIGUOUS:
+        return gettext(
+            "Its provider has not said whether it was paid. The operator looks into it; it is not retried before that."
+        )
     return " ".join(map(formats.problem, item.problems)) or (item.warning and formats.translated(item.warning)) or None
 
 

@@ -54,7 +54,7 @@ _SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+")
 _WITH_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
 _WITH_DECIMALS = re.compile(r"\+?[0-9]+\.[0-9]+")
 _NUMBER_CHARACTERS = re.compile(r"[-+0-9.,]*")
-_DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]{1,2}")
+_DECIMAL_COMMA = re.compile(r"[0-9]+([. ][0-9]{3})*,[0-9]{1,2}")
 _FIRST_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}")
 _FURTHER_THOUSANDS = re.compile(r"[0-9]{3}(\.[0-9]+)?")
 _QUOTED_FORMULA = re.compile(r"'[=+\-@\t\r\n＝＋－＠]")
@@ -261,7 +261,7 @@ def _amount(cell: str) -> tuple[str, str | None]:
     if _WITH_THOUSANDS.fullmatch(plain):
         return plain.replace(",", ""), None
     if _DECIMAL_COMMA.fullmatch(plain):
-        return plain, "amount: Has a comma before its decimals; write a point."
+        return plain, "amount: Has a comma before its decimals; write 5000 or 5000.50."
     if not _NUMBER_CHARACTERS.fullmatch(plain):
         return plain, "amount: Must be a number alone, such as 5000."
     return plain, None
