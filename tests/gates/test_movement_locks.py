@@ -12,7 +12,7 @@ import pytest
 
 from tests.gates.test_corrections import correct, taken_back
 from tests.gates.test_releases import release, sold
-from tests.gates.two_records import PAYER, held, seen
+from tests.gates.two_records import PAYER, RECEIPT, held, seen, settle
 from tests.gates.ways_in import BY, SECOND, SHILLINGS, Enquired, World
 from tests.services.reconciliation.statement_files import mtn_row, reconcile
 from tests.support.books import check_everything
@@ -23,7 +23,7 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.ledger import Account
 from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.gates.receipts import lock_movement
+from ussd_server.services.gates.receipts import lock_movement, lock_receipt
 from ussd_server.services.movements.messages import AssignMovement, SameMovement
 from ussd_server.services.reconciliation.messages import UndoImport
 from ussd_server.status import ServiceError
@@ -149,3 +149,35 @@ def test_what_operators_say_of_a_payers_payment_locks_it_after_its_movement(
         lock_row(Transaction, paid)
     deciding.result()
     assert (len(held(world)), check_everything()) == ({"release": 2, "same": 0}[decision], [])
+
+
+def test_a_payers_payment_is_released_after_what_failed_because_of_it(
+    world: World, ours: Enquired, compete: Compete
+) -> None:
+    paid = world.till.pay("SCH1042", SHILLINGS + 1, RECEIPT, number=PAYER)
+    ours.report()
+    settle(world, ours.transaction_id, has_succeeded=False)
+    booked = Movement.get(Movement.transaction_id == paid.transaction_id)
+    with unit_of_work():
+        # As a late answer of its provider does.
+        lock_row(Transaction, ours.transaction_id)
+        releasing = compete(partial(release, world, booked.id))
+        lock_movement(booked)
+    releasing.result()
+    assert (ours.row.is_in_review, check_everything()) == (True, [])
+
+
+def test_an_undone_line_gives_its_receipt_away_before_its_movement_is_locked(world: World, compete: Compete) -> None:
+    sold(world)
+    line = Enquired(world, "", "+256772999998", "").line("R1", "")
+    wrong = reconcile(world.services, [[*line[:7], "3,000.00", *line[8:]]]).statement
+    reconcile(world.services, [line])
+    told = Movement.get(Movement.receipt == "R1")
+    with unit_of_work():
+        # As a notice of the receipt does.
+        lock_receipt(told.account, told.direction, "R1")
+        undo = UndoImport(wrong.statement_id, BY, SECOND)
+        undoing = compete(partial(world.services.provider_statements.undo, undo, operator()))
+        lock_row(Movement, told.id)
+    undoing.result()
+    assert ([each.receipts for each in held(world)], check_everything()) == ([("R1",)], [])
