@@ -1,9 +1,11 @@
-"""One client's slow servers and large documents cost other clients nothing."""
+"""One client's slow servers and many connections cost other clients nothing."""
 
 from __future__ import annotations
 
+import resource
 from collections import Counter
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -11,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.outbound.strange_server import StrangeServer, Visit
-from tests.server.callers import Caller, calls_are_answered, serving
+from tests.server.callers import LIVE, Caller, calls_are_answered, serving
 from tests.support.eventually import eventually
 from tests.support.shop import Shop, shop_document
 from ussd_server.bootstrap import Services
@@ -71,6 +73,34 @@ def test_a_client_whose_server_is_silent_holds_up_no_other_client(
         calls_are_answered(port)
         assert not all(caller.has_answer() for caller in waiting), "the others were answered while these wait"
         assert {caller.answer()[1] for caller in waiting} == {b"END Goodbye"}
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("options", ["", "--worker-connections 4000"], ids=["counted", "not counted"])
+def test_more_connections_than_there_are_files_do_not_stop_the_process(
+    services: Services, redis_url: str, tmp_path: Path, options: str
+) -> None:
+    # Beside a connection's own end this process needs a few files.
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1000
+    with (
+        serving(
+            tmp_path,
+            services.settings.database_url,
+            redis_url,
+            is_quiet=False,
+            before=partial(resource.setrlimit, resource.RLIMIT_NOFILE, (400, 400)),
+            GUNICORN_CMD_ARGS=options,
+        ) as (port, process),
+        ExitStack() as stack,
+    ):
+        (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for _ in range(700):
+            stack.enter_context(Caller(port))
+        stack.close()
+        with Caller(port) as caller:
+            caller.send(LIVE)
+            assert caller.answer()[0] == 200
+        assert Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split() == [worker]
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)

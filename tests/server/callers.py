@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,12 +32,13 @@ def serving(
     redis_url: str,
     *,
     is_quiet: bool = True,
+    before: Callable[[], None] | None = None,
     complaints: list[bytes] | None = None,
     **more: str,
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """One web process, until the block ends: its port and its server. Unless `is_quiet` it may complain.
 
-    What it says goes into `complaints`.
+    `before` runs in its process before its program begins; what it says goes into `complaints`.
     """
     port = free_port()
     process = subprocess.Popen(
@@ -51,6 +52,7 @@ def serving(
             **{"USSD_WORKERS": "1", "USSD_THREADS": str(THREADS), "USSD_LOG_LEVEL": "ERROR"} | more,
         ),
         stderr=subprocess.PIPE,
+        preexec_fn=before,
     )
     try:
         eventually(lambda: answers(port, "/health/live"))

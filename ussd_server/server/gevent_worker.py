@@ -213,7 +213,8 @@ def _quicken_gunicorn(settings: Config) -> None:
 
 
 def _log_exception(_context: Any, _kind: Any, error: Any, _trace: Any) -> None:
-    log.error("a greenlet ended with an exception", error=trace_of(error))
+    # The hub itself may not wait for the log: a worker that had no file left would never accept a connection again.
+    gevent.spawn(log.error, "a greenlet ended with an exception", error=trace_of(error))
 
 
 def _refusal(error: BaseException) -> tuple[Code, str]:

@@ -21,13 +21,17 @@ from ussd_server.settings import read_settings
 _OURS = frozenset({"schemas", "ussd_server", "wsgi"})
 # The description of the API, and a page of the console.
 _FIRST_REPLIES = ("/openapi.json", "/console/sign-in")
+_MOST_FILES = 16_384
+_MOST_CONNECTIONS = 4000
+# Files beside client connections and what requests open: databases, Redis, metrics, logs.
+_OTHER_FILES = 256
 
 _settings = read_settings()
 
-# A connection takes one file or two. A shell gives a process fewer than it may have; the units of systemd give all.
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-if _soft != _hard:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
+_files = _MOST_FILES if _hard == resource.RLIM_INFINITY else min(_hard, _MOST_FILES)
+if _soft not in (resource.RLIM_INFINITY,) and _soft < _files:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_files, _hard))
 # All workers write their metrics to this folder. The library reads its name from the environment at its import.
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_settings.metrics_dir)
 
@@ -38,7 +42,8 @@ workers = _settings.workers
 preload_app = False
 threads = _settings.threads
 worker_class = "ussd_server.server.gevent_worker.GeventWebWorker"
-worker_connections = 4000
+# Each request may open one more file: a connection to a client's server.
+worker_connections = max(threads + 16, min(_MOST_CONNECTIONS, (_files - _OTHER_FILES) // 2))
 
 # A request may wait 25 s for its payment; a stop lets it finish.
 graceful_timeout = 30
