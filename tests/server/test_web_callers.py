@@ -86,6 +86,17 @@ def test_callers_that_stop_in_the_middle_hold_up_no_other(port: int, half: bytes
         calls_are_answered(port)
 
 
+def test_a_caller_that_does_not_read_holds_up_no_other_and_gets_all_of_it_when_it_does(port: int) -> None:
+    question = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    with Caller(port, receive_bytes=2048) as slow, Caller(port) as quick:
+        slow.send(question * 40)
+        calls_are_answered(port)
+        quick.send(question)
+        status, document = quick.answer()
+        assert (status, json.loads(document)["openapi"]) == (200, "3.1.0")
+        assert [slow.answer() for _ in range(40)] == [(200, document)] * 40
+
+
 def test_callers_that_disconnect_in_the_middle_are_forgotten(port: int) -> None:
     for raw in (*HALVES.values(), LIVE, b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"):
         with Caller(port, receive_bytes=2048) as caller:
