@@ -247,6 +247,8 @@ def test_a_round_that_was_not_sent_is_cancelled_and_leaves_the_payout_as_it_was(
         assert (cancelled.status, desk.states(payout)) == ("completed", ["succeeded", "failed"])
         assert desk.main() == (_FULL - 100_000, 0)
         assert holds(desk)
+    # Of the rounds that were not sent, the one that was approved is over for whoever waits for its outcome.
+    assert desk.events(payout).count("completed") == 2
     assert code_of(lambda: desk.cancel(payout)) is Code.INVALID_REQUEST
     retry(desk, payout)
     approve(desk, payout, 4)
@@ -359,3 +361,19 @@ def test_a_round_with_a_date_is_reserved_when_it_is_due(desk: PayoutDesk) -> Non
     desk.work(_DEFINITE)
     assert (desk.see(payout).status, len(desk.items(payout)[1].attempts)) == ("completed", 2)
     assert holds(desk)
+
+
+def test_a_round_with_a_date_whose_money_does_not_come_leaves_the_payout_as_it_was(desk: PayoutDesk) -> None:
+    payout = half_paid(desk)
+    desk.work(_DEFINITE)
+    retry(desk, payout, send_at=desk.clock.now() + timedelta(days=3))
+    approve(desk, payout)
+    spent = desk.draft(row("x", PAID, 499_000), reference="P2")
+    desk.approve(spent)
+    for days in (3, 1.1):
+        desk.clock.advance(days * 86_400)
+        desk.work(_DEFINITE)
+    assert (desk.see(payout).status, desk.states(payout)) == ("completed", ["succeeded", "failed"])
+    assert desk.events(payout)[-2:] == ["needs_money", "completed"]
+    assert holds(desk)
+    assert retry(desk, payout).round.number == 3

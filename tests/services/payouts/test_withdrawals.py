@@ -366,5 +366,5 @@ def test_the_people_of_a_client_get_mails_about_a_withdrawn_approval(
     staff.services.clients.set_user_active("admin@acme.example", False, OPERATOR)
     mails = Mail.select().where(Mail.kind == "payout.approval_withdrawn")
     assert [(mail.recipient, mail.parameters["withdrawal"]) for mail in mails] == [
-        ("owner@acme.example", "admin@acme.example was disabled.")
+        ("owner@acme.example", "admin@acme.example is disabled.")
     ]

@@ -254,14 +254,14 @@ class _Sender:
         """
         if not self._row.is_client_active:
             return _CLIENT_DISABLED
-        if self._has_key and (fault := _fault_of_key(self._row, needs, now)):
+        if self._has_key and (fault := fault_of_key(self._row, needs, now)):
             return f"The API key that {verb} {fault}"
-        if self._has_person and (fault := _fault_of_person(self._row, needs)):
+        if self._has_person and (fault := fault_of_person(self._row.is_person_active, self._row.role, needs)):
             return f"The person who {verb} {fault}"
         return None
 
 
-def _fault_of_key(key: ApiKey, needs: str | None, now: datetime | None) -> str | None:
+def fault_of_key(key: ApiKey, needs: str | None, now: datetime | None) -> str | None:
     """Why a key may not send, as what follows its name; None where it may."""
     if key.id is None:
         return "was deleted"
@@ -274,12 +274,11 @@ def _fault_of_key(key: ApiKey, needs: str | None, now: datetime | None) -> str |
     return None
 
 
-def _fault_of_person(person: Any, needs: str | None) -> str | None:
+def fault_of_person(is_active: bool, role: str, needs: str | None) -> str | None:
     """Why a person may not send, as what follows their name; None where they may."""
-    if not person.is_person_active:
+    if not is_active:
         return "is disabled"
-    is_wider = needs is not None and not may_in_console(person.role, needs)
-    return "no longer has the right to do so" if is_wider else None
+    return None if needs is None or may_in_console(role, needs) else f"no longer has the right {needs}"
 
 
 def _way_of(row: Transaction) -> WayOut:

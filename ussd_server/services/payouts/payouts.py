@@ -213,10 +213,7 @@ class PayoutService:
         is_over = has_left and not is_under_way(row.id, unsent=True)
         if row.completed_at is not None or (not release(row) and is_over):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
-        if row.round > 1 and not has_left:
-            records.cancel_round(row, now)
-        else:
-            cancel_unsent(row, self._outbox, now)
+        cancel_unsent(row, self._outbox, now)
         records.write_payout_audit("payout.cancelled", row, row.cancel_note, context, now)
 
 

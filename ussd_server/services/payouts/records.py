@@ -17,9 +17,10 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
-from ussd_server.services.payouts.approval.approvers import approval_views, standing, standing_of
+from ussd_server.services.payouts.approval.approvers import standing, standing_of
 from ussd_server.services.payouts.messages import (
     FIELDS,
+    ApprovalView,
     AttemptView,
     ItemState,
     NameMatch,
@@ -132,7 +133,7 @@ def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
             failed_count=count(row, ItemState.FAILED),
             queued_count=count(row, ItemState.QUEUED),
             states=states[row.id],
-            approvals=approval_views(approvals[row.id]),
+            approvals=tuple(ApprovalView(each.made_by, each.created_at, each.note) for each in approvals[row.id]),
             round=RoundView(row.round, row.round_count, row.round_amount_cents, row.round_fee_cents, row.round_by),
         )
         for row in rows
@@ -279,13 +280,6 @@ def begin_draft(row: Payout, now: datetime) -> None:
     row.key_id = row.counted_key_id = row.key_limit_cents = None
     row.reserved_at = row.needs_money_at = None
     row.due_at = now
-
-
-def cancel_round(row: Payout, now: datetime) -> None:
-    """End a round after the first one of which nothing was sent: the payout is completed, its rows as they were."""
-    row.status, row.completed_at, row.due_at, row.updated_at = PayoutStatus.COMPLETED, now, None, now
-    row.leased_until = row.lease_token = None
-    row.save()
 
 
 def complete(row: Payout, outbox: MailOutbox, now: datetime) -> None:

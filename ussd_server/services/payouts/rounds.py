@@ -52,7 +52,8 @@ class PayoutRounds:
                 return CreatedPayout(payout_view(row), replayed=True)
             require_ahead(request.send_at, now)
             _require_final(row)
-            self._require_as_approved(row)
+            if row.items_digest != digest_of_items(validated_rows(row.id)) or not self._digests.is_true(row):
+                raise ServiceError(Code.INVALID_REQUEST, "The payout is not what was approved; ask the operator")
             rows = _chosen(row, request.rows)
             self._open(row, rows, request, context)
         return CreatedPayout(payout_view(row), replayed=False)
@@ -61,10 +62,7 @@ class PayoutRounds:
         now = self._clock.now()
         begin_draft(row, now)
         row.round += 1
-        row.round_by, row.round_people = (
-            caller_id(context),
-            people_behind(row.client_id, caller_people(context)),
-        )
+        row.round_by, row.round_people = caller_id(context), people_behind(row.client_id, caller_people(context))
         row.round_count, row.round_amount_cents = len(rows), sum(each.amount_cents for each in rows)
         row.completed_at = row.cancelled_at = row.cancel_note = row.withdrawn_at = row.withdrawal_reason = None
         row.send_at, row.updated_at = request.send_at, now
@@ -80,10 +78,6 @@ class PayoutRounds:
         row.save()
         write_payout_event(row, "payout.needs_approval", self._outbox, now)
         write_audit_event("payout.retried", context, now, client_id=row.client_id, object_id=row.id)
-
-    def _require_as_approved(self, row: Payout) -> None:
-        if row.items_digest != digest_of_items(validated_rows(row.id)) or not self._digests.is_true(row):
-            raise ServiceError(Code.INVALID_REQUEST, "The payout is not what was approved; ask the operator")
 
 
 def _require_final(row: Payout) -> None:

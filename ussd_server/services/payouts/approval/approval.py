@@ -106,7 +106,7 @@ class PayoutApproval:
         self, row: Payout, request: ApprovePayout, context: RequestContext, now: datetime
     ) -> ServiceError | None:
         """Approve a locked payout. Returns why it is not, where the fees that the next reader sees were changed."""
-        rows = self._rows_as_validated(row)
+        rows = self._digests.require_validated(row)
         fees = _fees_of(row, rows)
         total_fee_cents = sum(fees.values())
         row.updated_at = now
@@ -155,18 +155,6 @@ class PayoutApproval:
         over = [each for each in approvals if each.total_fee_cents not in (None, total_fee_cents)]
         end_approvals(over, now)
         return [each for each in approvals if each not in over]
-
-    def _rows_as_validated(self, payout: Payout) -> Sequence[ValidatedRow]:
-        """The rows of a draft. Raises INVALID_REQUEST when it or its rows were changed since the draft was created."""
-        rows = validated_rows(payout.id)
-        if not self._digests.is_as_validated(payout, digest_of_items(rows)):
-            log.error("a payout was not approved, because it is not what was judged", payout_id=payout.id)
-            raise ServiceError(
-                Code.INVALID_REQUEST,
-                "The payout is not what was judged when it was created; "
-                "cancel it and send its rows again under another reference",
-            )
-        return rows
 
     def reserve_due(self, payout_id: str) -> None:
         """Reserve the money of a claimed payout.

@@ -11,7 +11,7 @@ from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.payouts import Approval, Payout
 from ussd_server.services.operator_names import folded_name
 from ussd_server.services.payouts.approval.digests import OF_GIVEN, PayoutDigests
-from ussd_server.services.payouts.messages import NOTE, ApprovalView, ApprovePayout
+from ussd_server.services.payouts.messages import NOTE, ApprovePayout
 from ussd_server.services.same_person import people_behind
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
@@ -61,11 +61,6 @@ def standing_of(payouts: Sequence[Payout]) -> Mapping[str, list[Approval]]:
         if approval.round == rounds[approval.payout_id]:
             by_payout[approval.payout_id].append(approval)
     return by_payout
-
-
-def approval_views(approvals: Sequence[Approval]) -> tuple[ApprovalView, ...]:
-    """Approvals of a payout as its client sees them."""
-    return tuple(ApprovalView(each.made_by, each.created_at, each.note) for each in approvals)
 
 
 def require_another_person(payout: Payout, approvals: Sequence[Approval], context: RequestContext) -> None:

@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 import orjson
 
 from ussd_server.database.unit_of_work import run_query
+from ussd_server.logs import Logger
 from ussd_server.models.payouts import Approval, ApprovalRules, Payout
 from ussd_server.security.key_ring import Vault
+from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
+
+log = Logger(__name__)
 
 # The columns in the digest of a draft. Fees are not among them, because the approval computes them again.
 OF_DRAFT = (
@@ -92,6 +96,18 @@ class PayoutDigests:
     def is_as_validated(self, payout: Payout, items_digest: str) -> bool:
         """Whether a draft and its rows, which have this digest, are unchanged since they were validated."""
         return payout.items_digest == items_digest and self._has_digest(payout, OF_DRAFT, payout.draft_digest)
+
+    def require_validated(self, payout: Payout) -> list[ValidatedRow]:
+        """The rows of a draft. Raises INVALID_REQUEST when it or they were changed since they were validated."""
+        rows = validated_rows(payout.id)
+        if not self.is_as_validated(payout, digest_of_items(rows)):
+            log.error("a payout is not what was judged", payout_id=payout.id)
+            raise ServiceError(
+                Code.INVALID_REQUEST,
+                "The payout is not what was judged when it was created; "
+                "cancel it and send its rows again under another reference",
+            )
+        return rows
 
     def is_as_approved(self, payout: Payout, items_digest: str) -> bool:
         """Whether an approved payout and its rows, which have this digest, are unchanged since the approval."""

@@ -11,13 +11,13 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from ussd_server.context import APPROVE, NOT_PERMITTED, Caller, CallerKind, RequestContext, automatic_context
+from ussd_server.context import APPROVE, NOT_PERMITTED, RequestContext, automatic_context
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey, behind_secret
 from ussd_server.models.payouts import Approval, Payout
-from ussd_server.services.gates.sending import lowered_limit
+from ussd_server.services.gates.sending import fault_of_key, fault_of_person, lowered_limit
 from ussd_server.services.leases import end_lease
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approval.approvers import end_approvals, standing
@@ -26,20 +26,18 @@ from ussd_server.services.payouts.holds import release
 from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.services.payouts.records import (
     begin_draft,
-    cancel_round,
     complete,
     mark_cancelled,
     write_payout_audit,
     write_payout_event,
 )
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.same_person import MAKE, ROLES_OF
+from ussd_server.services.same_person import MAKE
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
 
 _OPEN = (PayoutStatus.DRAFT, PayoutStatus.APPROVED, PayoutStatus.RUNNING)
 _STATEMENT_MILLISECONDS = 30_000
-_RIGHTS = {APPROVE: "approve payouts", MAKE: "make payouts"}
 
 
 class _Giver(NamedTuple):
@@ -170,21 +168,26 @@ def _withdraw(
     if row.status == PayoutStatus.DRAFT and (maker := _giver(row.round_by, MAKE, now)).is_key and maker.fault:
         end_approvals(standing(row), now)
         row.withdrawal_reason = maker.fault
-        if row.round > 1:
-            cancel_round(row, now)
-        else:
-            row.revoked_at = now
-            cancel_unsent(row, outbox, now)
+        row.revoked_at = now if row.round == 1 else None
+        cancel_unsent(row, outbox, now)
         write_payout_audit("payout.cancelled", row, maker.fault, context, now)
 
 
 def cancel_unsent(row: Payout, outbox: MailOutbox, now: datetime) -> None:
-    """Cancel what was not sent of a locked payout, which is completed once nothing is under way."""
-    mark_cancelled(row, now)
-    if row.approved_at is not None and not is_under_way(row.id):
+    """Cancel what was not sent of a locked payout, which is completed once nothing is under way.
+
+    A later round of which nothing was sent leaves the payout completed, and its rows as they were.
+    """
+    if row.round > 1 and not has_begun(row):
+        end_lease(row)
+        row.status, row.completed_at, row.updated_at = PayoutStatus.COMPLETED, now, now
+    else:
+        mark_cancelled(row, now)
+    was_approved = row.approved_at is not None
+    if was_approved and not is_under_way(row.id):
         complete(row, outbox, now)
         return
-    row.due_at = now if row.approved_at is not None else None
+    row.due_at = now if was_approved else None
     row.save()
 
 
@@ -192,30 +195,15 @@ def _giver(id_: str, grant: str, now: datetime) -> _Giver:
     """The key or person with this id; operators have no row, and no fault."""
     key: ApiKey | None = ApiKey.get_or_none(ApiKey.id == id_) if id_ else None
     if key is not None:
-        return _Giver(True, _fault_of_key(key, grant, now))
+        fault = fault_of_key(key, grant, now)
+        return _Giver(True, fault and f"The API key {key.name or key.apikey} {fault}.")
     person: User | None = User.get_or_none(User.id == id_) if id_ else None
     if person is not None:
-        return _Giver(False, _fault_of_person(person, grant))
+        fault = fault_of_person(person.is_active, person.role, grant)
+        return _Giver(False, fault and f"{person.email} {fault}.")
     if id_ and (deleted := DeletedApiKey.get_or_none(DeletedApiKey.id == id_)) is not None:
         return _Giver(True, f"The API key {deleted.apikey} was deleted.")
     return _Giver(False, None)
-
-
-def _fault_of_key(key: ApiKey, grant: str, now: datetime) -> str | None:
-    named = f"The API key {key.name or key.apikey}"
-    if not key.is_active:
-        return f"{named} was disabled."
-    if key.expires_at is not None and key.expires_at <= now:
-        return f"{named} has expired."
-    scopes = None if key.scopes is None else frozenset(key.scopes.split())
-    caller = Caller(CallerKind.KEY, client_id=key.client_id, grants=scopes)
-    return None if RequestContext(caller).may(grant) else f"{named} may no longer {_RIGHTS[grant]}."
-
-
-def _fault_of_person(person: User, grant: str) -> str | None:
-    if not person.is_active:
-        return f"{person.email} was disabled."
-    return None if person.role in ROLES_OF[grant] else f"{person.email} may no longer {_RIGHTS[grant]}."
 
 
 def _alone(giver: str, keys: Collection[str]) -> str | None:

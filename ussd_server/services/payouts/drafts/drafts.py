@@ -29,7 +29,6 @@ from ussd_server.services.payouts.approval.digests import (
     ValidatedRow,
     digest_of_items,
     digest_of_request,
-    validated_rows,
 )
 from ussd_server.services.payouts.approval.withdrawals import require_still_allowed
 from ussd_server.services.payouts.attempts import used_references
@@ -124,7 +123,8 @@ class PayoutDrafts:
         if request.file is not None:
             rows = self._read(request)
         else:
-            self._require_as_validated(known)
+            if known.status == PayoutStatus.DRAFT:
+                self._digests.require_validated(known)
             rows = _corrected_rows(known, request.corrections)
             if not rows:
                 return CreatedPayout(payout_view(known), replayed=True)
@@ -191,14 +191,6 @@ class PayoutDrafts:
         )
         payout.draft_digest = self._digests.of(OF_DRAFT, payout)
         return payout, items
-
-    def _require_as_validated(self, known: Payout) -> None:
-        """Raise INVALID_REQUEST when a draft or its rows were changed since they were validated."""
-        is_draft = known.status == PayoutStatus.DRAFT
-        if is_draft and not self._digests.is_as_validated(known, digest_of_items(validated_rows(known.id))):
-            raise ServiceError(
-                Code.INVALID_REQUEST, "The payout is not what was judged when it was created; upload its file again"
-            )
 
     def _read(self, request: CreatePayout | ReplacePayout) -> list[PayoutRow]:
         if request.file is None:
