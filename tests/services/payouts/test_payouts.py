@@ -272,7 +272,7 @@ def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     desk.work(1)
     assert [item.name_match for item in desk.items(again)] == ["same", "unknown"]
     assert asked == ["+256770000000", "+256770000009"]
-    counts = [desk.payouts.name_matches(each.payout_id, desk.maker) for each in (draft, again)]
+    counts = [desk.payouts.details(each.payout_id, desk.maker).name_matches for each in (draft, again)]
     assert counts == [{"same": 1, "different": 1, "unknown": 1}, {"same": 1, "unknown": 1}]
 
 
@@ -280,22 +280,12 @@ def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
 def test_a_key_without_payouts_read_learns_nothing_about_a_payout(desk: PayoutDesk) -> None:
     draft, payouts = desk.draft(row()), desk.payouts
     blind = replace(desk.maker, caller=replace(desk.maker.caller, grants=frozenset({"transactions:*"})))
-    for read in (
-        payouts.get, payouts.replaced_by, payouts.invalid_rows, payouts.shortfalls, payouts.providers_awaited,
-        payouts.equal_payment_count, payouts.unpaid_cents, payouts.name_matches, payouts.counted_as_maker,
-        payouts.approvals_needed,
-    ):  # fmt: skip
+    for read in (payouts.get, payouts.details, payouts.equal_payment_count):
         assert code_of(lambda read=read: read(draft.payout_id, blind)) is Code.INSUFFICIENT_SCOPE, read
     for read in (payouts.items, payouts.stream_items, payouts.csv):
         wanted = ListPayoutItems(draft.payout_id)
         assert code_of(lambda read=read, wanted=wanted: read(wanted, blind)) is Code.INSUFFICIENT_SCOPE, read
     assert code_of(lambda: payouts.list(ListPayouts(), blind)) is Code.INSUFFICIENT_SCOPE
-
-
-def test_the_rows_to_correct_are_those_of_one_payout(desk: PayoutDesk) -> None:
-    drafts = [desk.draft(row("a"), row(reference, amount=0), reference=reference) for reference in ("P1", "P2")]
-    found = [desk.payouts.invalid_rows(draft.payout_id, desk.maker) for draft in drafts]
-    assert [[each.fields["reference"] for each in rows] for rows in found] == [["P1"], ["P2"]]
 
 
 def test_a_payout_is_found_by_its_names_by_callers_that_may_read_payouts(desk: PayoutDesk, services: Services) -> None:

@@ -313,10 +313,10 @@ def test_names_that_the_first_round_did_not_wait_for_are_looked_up_for_the_appro
     desk.work(2 + _DEFINITE)
     desk.clock.advance(7200)
     retry(desk, payout)
-    matches = desk.payouts.name_matches
-    assert matches(payout.payout_id, desk.maker) == {None: 1}, "the rows of the round count"
+    details = desk.payouts.details
+    assert details(payout.payout_id, desk.maker).name_matches == {None: 1}, "the rows of the round count"
     desk.work(1)
-    assert matches(payout.payout_id, desk.maker) == {NameMatch.DIFFERENT: 1}
+    assert details(payout.payout_id, desk.maker).name_matches == {NameMatch.DIFFERENT: 1}
     assert desk.see(payout).status == "draft"
 
 

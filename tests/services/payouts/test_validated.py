@@ -146,7 +146,7 @@ def test_a_correction_keeps_the_people_behind_the_draft_and_blesses_no_edit(desk
         ReplacePayout(first.payout.payout_id, corrections={2: fields}), _with_people(desk, other)
     ).payout
     assert Payout.get_by_id(second.payout_id).people >= {person, other}
-    assert desk.payouts.replaced_by(first.payout.payout_id, desk.maker) == second.payout_id
+    assert desk.payouts.details(first.payout.payout_id, desk.maker).replaced_by == second.payout_id
     audit = AuditEvent.select(AuditEvent.action).where(AuditEvent.object_id == first.payout.payout_id)
     assert sorted(event.action for event in audit) == ["payout.created", "payout.replaced"]
     desk.approve(second)

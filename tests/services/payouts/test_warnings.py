@@ -65,7 +65,7 @@ def test_further_columns_of_a_file_come_back_in_the_result(desk: PayoutDesk) -> 
 
 def test_a_payout_names_the_provider_that_it_waits_for(desk: PayoutDesk, services: Services) -> None:
     def awaited(payout: PayoutView) -> list[tuple[str, bool]]:
-        found = desk.payouts.providers_awaited(payout.payout_id, desk.maker)
+        found = desk.payouts.details(payout.payout_id, desk.maker).awaited
         return [(each.provider, each.is_off) for each in found]
 
     draft = desk.draft(row("a", PAID, 1000), row("b", PAID, 0))
@@ -80,4 +80,4 @@ def test_a_payout_names_the_provider_that_it_waits_for(desk: PayoutDesk, service
 
 def test_the_sum_of_invalid_rows_is_known_as_far_as_it_can_be_read(desk: PayoutDesk) -> None:
     draft = desk.draft(row("a", PAID, 1000), row("b", "0770", 2000), row("c", PAID, "abc"))
-    assert desk.payouts.unpaid_cents(draft.payout_id, desk.maker) == 200_000
+    assert desk.payouts.details(draft.payout_id, desk.maker).unpaid_cents == 200_000

@@ -15,6 +15,7 @@ from tests.services.payouts.desk import PayoutDesk
 from tests.services.payouts.desk import row as payout_row
 from tests.services.processing.moves import NUMBERS, Move, old_connection, second_connection
 from tests.services.processing.test_earlier_places import lose
+from tests.services.reconciliation.days.closing import at_hour
 from tests.services.reconciliation.statement_files import csv_file, mtn_row, reconcile
 from tests.support.books import check_everything
 from tests.support.desk import FakeProvider
@@ -135,6 +136,7 @@ def test_what_ends_or_switches_off_one_connection_leaves_the_other(
 
 @pytest.mark.parametrize("move", ["mtn"], indirect=True)
 def test_each_statement_is_compared_with_its_account_and_each_day_is_closed(move: Move, other: RequestContext) -> None:
+    at_hour(move.clock, 9)
     theirs = pay(move, other, "collection", "t")
     with pytest.raises(ServiceError, match=f"it names {theirs.id} \\(mtn\\)"):
         reconcile(move.services, [mtn_row(theirs, **{"External id": ""})], "mtn-own")
@@ -288,9 +290,9 @@ def test_a_payout_is_paid_from_the_account_of_its_client_and_compared_with_its_f
         for account, cents in (("mtn", 100), ("mtn-own", 200_000)):
             at = clock.now()
             ProviderAccount.put({"account": account}, {"provider": "mtn", "asked_at": at, "amount_cents": cents})
-        assert desk.payouts.shortfalls(draft.payout_id, desk.maker) == ()
+        assert desk.payouts.details(draft.payout_id, desk.maker).shortfalls == ()
         ProviderAccount.update(amount_cents=100).where(ProviderAccount.account == "mtn-own").execute()
-        (short,) = desk.payouts.shortfalls(draft.payout_id, desk.maker)
+        (short,) = desk.payouts.details(draft.payout_id, desk.maker).shortfalls
         assert (short.provider, short.needed_cents, short.float_cents) == ("mtn", 130_000, 100)
         desk.approve(draft)
         desk.work(5)

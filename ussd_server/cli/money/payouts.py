@@ -46,7 +46,8 @@ def create(
         raise click.ClickException(f"{file} has more than {messages.LARGEST_FILE_BYTES:,} bytes.")
     request = messages.CreatePayout(reference, description, file=file.read_bytes(), send_at=send_at)
     made = services().payouts.create(request, by_operators(context_of(client), by)).payout
-    rows = services().payouts.invalid_rows(made.payout_id, context_of(client))
+    invalid = messages.ListPayoutItems(made.payout_id, state=messages.ItemState.INVALID)
+    rows = services().payouts.items(invalid, context_of(client)).items
     problems = [f"  Row {row.line}: {' '.join(row.problems)}" for row in rows]
     show(made, "\n".join([_details(made), *problems]))
 

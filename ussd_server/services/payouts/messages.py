@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from ussd_server.services.transactions.messages import DESCRIPTION, REFERENCE, Failure, TransactionStatus
-from ussd_server.values import grouped
+from ussd_server.values import grouped, shillings
 from ussd_server.wire import Cents, Internal, Length, ListPage, ListPeriod
 
 MOST_ITEMS = 5000
@@ -242,12 +242,21 @@ class WaitingProvider:
 
 
 @dataclass(frozen=True, slots=True)
-class InvalidRow:
-    """A row with problems, and its fields as they were written."""
+class PayoutDetails:
+    """What the pages of a payout say beside its record.
 
-    line: int
-    problems: tuple[str, ...]
-    fields: Mapping[str, str]
+    `replaced_by`: the corrected draft in its place. `unpaid_cents`: what its invalid rows add up to, as far as they can
+    be read. `name_matches`: how many ready rows have which match of names, None for those that were not compared; of a
+    draft the rows of its round. `counted_as_maker`: the people who count as one with a maker or an approver.
+    """
+
+    replaced_by: str | None
+    shortfalls: tuple[FloatShortfall, ...]
+    awaited: tuple[WaitingProvider, ...]
+    unpaid_cents: int
+    name_matches: Mapping[NameMatch | None, int]
+    counted_as_maker: frozenset[str]
+    approvals_needed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,3 +313,10 @@ class PayoutItemView:
         "From when a failed row may be retried: its provider may take the failure back until then. Null while nobody "
         "knows, and where it may be retried already or never.",
     ]
+
+
+def fields_of(row: Any) -> dict[str, str]:
+    """The fields of a kept row, or of its view, as people type them."""
+    amount = row.amount_text if row.amount_cents is None else str(shillings(row.amount_cents))
+    kept = {name: amount if name == "amount" else getattr(row, name) for name in FIELDS}
+    return {name: (value or "").strip() for name, value in kept.items()}

@@ -66,90 +66,31 @@ class PayoutService:
         context.require("payouts:write")
         return self._drafts.replace(_find(request.payout_id, context), request, context)
 
-    def replaced_by(self, payout_id: str, context: RequestContext) -> str | None:
-        """The id of the corrected draft that took a payout's place; None for others. NOT_FOUND as `get`."""
-        context.require("payouts:read")
-        replaced_by: str | None = _find(payout_id, context).replaced_by
-        return replaced_by
-
-    def invalid_rows(self, payout_id: str, context: RequestContext) -> tuple[messages.InvalidRow, ...]:
-        """The first 50 rows with problems, to be corrected. NOT_FOUND as `get`."""
-        context.require("payouts:read")
-        items = PayoutItem.select().where(PayoutItem.payout_id == _find(payout_id, context).id, ~PayoutItem.is_ready)
-        return tuple(
-            messages.InvalidRow(item.line, tuple(item.problems or ()), records.fields_of(item))
-            for item in items.order_by(PayoutItem.line).limit(messages.MOST_CORRECTED)
-        )
-
     def get(self, payout_id: str, context: RequestContext) -> messages.PayoutStates:
         """One payout with the counts and sums of its rows by state. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
         return records.payout_view(_find(payout_id, context))
 
-    def shortfalls(self, payout_id: str, context: RequestContext) -> tuple[messages.FloatShortfall, ...]:
-        """The providers whose float is too low for a draft; none for other payouts. NOT_FOUND as `get`."""
-        context.require("payouts:read")
-        return tuple(_shortfalls(_find(payout_id, context), self._providers))
-
-    def providers_awaited(self, payout_id: str, context: RequestContext) -> tuple[messages.WaitingProvider, ...]:
-        """The providers for which ready or queued rows wait, because they take no payments now. NOT_FOUND as `get`."""
+    def details(self, payout_id: str, context: RequestContext) -> messages.PayoutDetails:
+        """What the pages of a payout say beside its record. NOT_FOUND as `get`."""
         context.require("payouts:read")
         payout = _find(payout_id, context)
-        if payout.status in (messages.PayoutStatus.CANCELLED, messages.PayoutStatus.COMPLETED):
-            return ()
-        if payout.reserved_at is not None:
-            names = waiting_providers(payout.id)
-        else:
-            ready: Any = PayoutItem.select(PayoutItem.provider).where(
-                PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.round == payout.round
-            )
-            names = [name for (name,) in ready.distinct().tuples()]
-        away = sorted(name for name in names if name and not self._providers.takes_payments(name, payout.client_id))
-        return tuple(messages.WaitingProvider(name, self._providers.is_off(name, payout.client_id)) for name in away)
+        is_draft = payout.status == messages.PayoutStatus.DRAFT
+        return messages.PayoutDetails(
+            replaced_by=payout.replaced_by,
+            shortfalls=tuple(_shortfalls(payout, self._providers)),
+            awaited=tuple(_providers_awaited(payout, self._providers)),
+            unpaid_cents=_unpaid_cents(payout),
+            name_matches=_name_matches(payout),
+            counted_as_maker=ids_of_same_person(payout.client_id, records.people_of_payout(payout)),
+            approvals_needed=approvals_needed(payout, self._digests) if is_draft else 0,
+        )
 
     def equal_payment_count(self, payout_id: str, context: RequestContext) -> int:
         """How many rows of a draft equal a payment of another payout in the last seven days. NOT_FOUND as `get`."""
         context.require("payouts:read")
         payout = _find(payout_id, context)
         return len(records.equal_payments(payout)) if payout.status == messages.PayoutStatus.DRAFT else 0
-
-    def unpaid_cents(self, payout_id: str, context: RequestContext) -> int:
-        """The sum of the invalid rows' amounts, as far as they can be read. NOT_FOUND as `get`."""
-        context.require("payouts:read")
-        payout = _find(payout_id, context)
-        if not payout.invalid_count:
-            return 0
-        invalid = PayoutItem.select(fn.SUM(PayoutItem.amount_cents)).where(
-            PayoutItem.payout_id == payout.id, ~PayoutItem.is_ready
-        )
-        return int(invalid.scalar() or 0)
-
-    def name_matches(self, payout_id: str, context: RequestContext) -> Mapping[messages.NameMatch | None, int]:
-        """How many ready rows have which match of names; None counts names not yet compared. NOT_FOUND as `get`.
-
-        Of a draft, only the rows of its round count, which its approver sends.
-        """
-        context.require("payouts:read")
-        payout = _find(payout_id, context)
-        rows: Any = (
-            PayoutItem.select(PayoutItem.name_match, fn.COUNT(PayoutItem.line))
-            .where(PayoutItem.payout_id == payout.id, *_has_name_to_match(payout))
-            .group_by(PayoutItem.name_match)
-        )
-        return {match and messages.NameMatch(match): int(count) for match, count in rows.tuples()}
-
-    def counted_as_maker(self, payout_id: str, context: RequestContext) -> frozenset[str]:
-        """The ids of the people who may not approve a payout: they count as one with its maker or an approver.
-
-        NOT_FOUND as `get`.
-        """
-        context.require("payouts:read")
-        return ids_of_same_person(context.client_id, records.people_of_payout(_find(payout_id, context)))
-
-    def approvals_needed(self, payout_id: str, context: RequestContext) -> int:
-        """How many approvals a payout needs by the rules of its client. NOT_FOUND as `get`."""
-        context.require("payouts:read")
-        return approvals_needed(_find(payout_id, context), self._digests)
 
     def list(self, request: messages.ListPayouts, context: RequestContext) -> Page[messages.PayoutStates]:
         """A page of the client's payouts without replaced drafts, newest first."""
@@ -233,12 +174,45 @@ def _find(payout_id: str, context: RequestContext) -> Payout:
     return find_by_id(own, Payout, payout_id, "Payout")
 
 
+def _of_round(payout: Payout) -> Any:
+    """The condition of the ready rows of a payout's round."""
+    return (PayoutItem.payout_id == payout.id) & PayoutItem.is_ready & (PayoutItem.round == payout.round)
+
+
+def _providers_awaited(payout: Payout, providers: Providers) -> Iterator[messages.WaitingProvider]:
+    if payout.status in (messages.PayoutStatus.CANCELLED, messages.PayoutStatus.COMPLETED):
+        return
+    names = waiting_providers(payout.id)
+    if payout.reserved_at is None:
+        ready: Any = PayoutItem.select(PayoutItem.provider).where(_of_round(payout))
+        names = [name for (name,) in ready.distinct().tuples()]
+    for name in sorted(names):
+        if not providers.takes_payments(name, payout.client_id):
+            yield messages.WaitingProvider(name, providers.is_off(name, payout.client_id))
+
+
+def _unpaid_cents(payout: Payout) -> int:
+    if not payout.invalid_count:
+        return 0
+    invalid = (PayoutItem.payout_id == payout.id) & ~PayoutItem.is_ready
+    return int(PayoutItem.select(fn.SUM(PayoutItem.amount_cents)).where(invalid).scalar() or 0)
+
+
+def _name_matches(payout: Payout) -> Mapping[messages.NameMatch | None, int]:
+    rows: Any = (
+        PayoutItem.select(PayoutItem.name_match, fn.COUNT(PayoutItem.line))
+        .where(PayoutItem.payout_id == payout.id, *_has_name_to_match(payout))
+        .group_by(PayoutItem.name_match)
+    )
+    return {match and messages.NameMatch(match): int(count) for match, count in rows.tuples()}
+
+
 def _shortfalls(payout: Payout, providers: Providers) -> Iterator[messages.FloatShortfall]:
     if payout.status != messages.PayoutStatus.DRAFT:
         return
     rows: Any = (
         PayoutItem.select(PayoutItem.provider, fn.SUM(PayoutItem.amount_cents))
-        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.round == payout.round)
+        .where(_of_round(payout))
         .group_by(PayoutItem.provider)
         .order_by(PayoutItem.provider)
     )

@@ -19,7 +19,6 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import MailOutbox
 from ussd_server.services.payouts.approval.approvers import standing, standing_of
 from ussd_server.services.payouts.messages import (
-    FIELDS,
     ApprovalView,
     AttemptView,
     ItemState,
@@ -35,7 +34,7 @@ from ussd_server.services.same_person import ids_of_same_person
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus
 from ussd_server.services.webhooks.events import write_event
-from ussd_server.values import grouped, iso_milliseconds, kampala_day, new_id_floor, shillings
+from ussd_server.values import grouped, iso_milliseconds, kampala_day, new_id_floor
 from ussd_server.wire import view_of_row, writer
 
 # How far back equal payments of other payouts are named.
@@ -148,9 +147,7 @@ def warnings_of(payout: Payout) -> dict[str, str]:
     numbers = rows.select(PayoutItem.phone_number).group_by(PayoutItem.phone_number)
     repeated = numbers.having(fn.COUNT(PayoutItem.line) > 1)
     lines = defaultdict(list)
-    for line, number in sorted(
-        (line, number) for number, line in rows.where(PayoutItem.phone_number.in_(repeated)).tuples()
-    ):
+    for number, line in rows.where(PayoutItem.phone_number.in_(repeated)).order_by(PayoutItem.line).tuples():
         lines[number].append(str(line))
     return {
         number: f"number occurs in rows {', '.join(found[:_MOST_LINES_NAMED])}"
@@ -339,10 +336,3 @@ def people_of_makers(row: Payout) -> frozenset[str]:
     """The people behind the maker of a payout and behind the maker of its round."""
     people: frozenset[str] = row.people | row.round_people
     return people
-
-
-def fields_of(item: Any) -> dict[str, str]:
-    """The fields of a stored row as people type them."""
-    amount = item.amount_text if item.amount_cents is None else str(shillings(item.amount_cents))
-    kept = {name: amount if name == "amount" else getattr(item, name) for name in FIELDS}
-    return {name: (value or "").strip() for name, value in kept.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from flask import Response, render_template, request
@@ -159,8 +158,6 @@ def show_payout(context: RequestContext, payout_id: str, client: ClientView | No
         "console/payouts/payout.html",
         table,
         **_live_parts(payout, context, client),
-        shortfalls=reader.shortfalls(payout_id, context),
-        unpaid_cents=reader.unpaid_cents(payout_id, context),
         equal_payments=reader.equal_payment_count(payout_id, context),
         available_cents=main.available_cents,
     )
@@ -192,10 +189,9 @@ def show_payout_corrections(context: RequestContext, payout_id: str) -> str:
     """The form with the invalid rows of a draft as they are or were typed, and that of a corrected file."""
     payout = services().payouts.get(payout_id, context)
     typed = _corrections()
-    rows = [
-        replace(row, fields=typed.get(row.line, row.fields))
-        for row in services().payouts.invalid_rows(payout_id, context)
-    ]
+    invalid = messages.ListPayoutItems(payout_id, state=messages.ItemState.INVALID, limit=messages.MOST_CORRECTED)
+    items = services().payouts.items(invalid, context).items
+    rows = [(item, typed.get(item.line) or messages.fields_of(item)) for item in items]
     return render_template("console/payouts/correct.html", payout=payout, rows=rows, titles=_FIELD_TITLES)
 
 
@@ -235,7 +231,7 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
         return done("Your approval is kept. The payout needs another one.", "show_payout", payout_id=payout_id)
     if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
         return done("The payout is approved. It waits for its date.", "show_payout", payout_id=payout_id)
-    if services().payouts.providers_awaited(payout_id, context):
+    if services().payouts.details(payout_id, context).awaited:
         return done(
             "The payout is approved. It waits for its provider.", "show_payout", tone="warn", payout_id=payout_id
         )
@@ -267,21 +263,20 @@ def _has_unpaid(payout: messages.PayoutStates) -> bool:
 
 def _live_parts(payout: messages.PayoutStates, context: RequestContext, client: ClientView | None) -> dict[str, Any]:
     """The values of the live part of a payout's page."""
+    details = services().payouts.details(payout.payout_id, context)
     return {
         "payout": payout,
-        "people": _people(payout, context),
-        "name_matches": services().payouts.name_matches(payout.payout_id, context),
+        "details": details,
+        "people": _people(payout, details, context),
         "state": _STATE.chosen,
         "names": _NAMES.chosen,
-        "replaced_by": services().payouts.replaced_by(payout.payout_id, context),
-        "awaited": services().payouts.providers_awaited(payout.payout_id, context),
         "status": _shown_status(payout),
         "version": _version_of(payout),
         "client": client,
     }
 
 
-def _people(payout: messages.PayoutView, context: RequestContext) -> dict[str, Any]:
+def _people(payout: messages.PayoutView, details: messages.PayoutDetails, context: RequestContext) -> dict[str, Any]:
     """The names of the people who made and approved a payout, and of the people who may still approve it."""
     reader, own_id = services().people, context.caller.user_id
     makers = (payout.created_by, payout.round.created_by)
@@ -289,10 +284,9 @@ def _people(payout: messages.PayoutView, context: RequestContext) -> dict[str, A
     names = reader.names((*ids, own_id), context)
     own_address = names.get(own_id or "")
     names = {**names, own_id or "": gettext("you")}
-    counted_as_maker = services().payouts.counted_as_maker(payout.payout_id, context)
     is_draft = payout.status is messages.PayoutStatus.DRAFT
     is_open = is_draft and payout.round.item_count > 0
-    approvers = reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else ()
+    approvers = reader.who_may("payouts:approve", context, without=details.counted_as_maker) if is_open else ()
     return {
         "created_by": names.get(payout.created_by, _OTHERS),
         "round_by": names.get(payout.round.created_by, _OTHERS),
@@ -304,9 +298,9 @@ def _people(payout: messages.PayoutView, context: RequestContext) -> dict[str, A
         ),
         "may_correct": is_draft and payout.round.number == 1 and payout.created_by == own_id,
         "is_only_maker": own_id in makers,
-        "is_maker": own_id in counted_as_maker,
+        "is_maker": own_id in details.counted_as_maker,
         "approvals": [(names.get(each.by, _OTHERS), each) for each in payout.approvals],
-        "needed": services().payouts.approvals_needed(payout.payout_id, context) if is_open else 0,
+        "needed": details.approvals_needed if is_open else 0,
         "maker_left": is_open and reader.has_left(payout.round.created_by, context),
     }
 

@@ -40,8 +40,9 @@ from ussd_server.services.payouts.messages import (
     CreatePayout,
     PayoutStatus,
     ReplacePayout,
+    fields_of,
 )
-from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_view, write_payout_event
+from ussd_server.services.payouts.records import mark_cancelled, payout_view, write_payout_event
 from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.same_person import MAKE, people_behind
