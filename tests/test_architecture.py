@@ -48,10 +48,8 @@ REDIRECTED = {"/"}
 # Everyone may end their own login, and a key sees itself. A search shows only the kinds that its caller may read.
 WITHOUT_PERMISSION = {"/api/clients/logout", "/api/key", "/api/search"}
 WITHOUT_DATA = {"/api/clients/logout"}
-# Live parts of pages, and a page of keys that a form chooses.
-PARTS_OF_PAGES = {
-    "/overview/figures", "/operator/figures", "/operator/system/parts", "/phone/messages", "/api-keys/chosen",
-}  # fmt: skip
+# The live part of the phone, and a page of keys that a form chooses.
+PARTS_OF_PAGES = {"/phone/messages", "/api-keys/chosen"}
 # For fault tests only; no operator should find it.
 UNDOCUMENTED = {"USSD_KILL_POINT"}
 

@@ -130,7 +130,7 @@ def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(
     assert "waits for the payer to approve it" in page.text
     assert "Not sent: no webhook subscribes to this event" in page.text
     assert "&lt;/pre&gt;" in page.text
-    live = re.search(r'hx-get="/console(/transactions/[^"]+/live\?open=1)"', page.text)
+    live = re.search(r'hx-get="/console(/transactions/[^"]+\?open=1)"', page.text)
     assert live
     first = visitor.get(live[1], headers={"X-Console-Poll": "new"})
     seen = {"X-Console-Poll": first.headers["X-Console-Version"]}
@@ -150,7 +150,7 @@ def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(
         assert expected in page.text
     assert f'data-copy="http://localhost/console{path}"' in page.text
     assert "Refund …" not in page.text
-    assert "HX-Refresh" not in visitor.get(f"{path}/live").headers
+    assert "HX-Refresh" not in visitor.get(path, headers=seen).headers
 
 
 def test_an_admin_refunds_a_payment_and_both_are_linked(
@@ -204,7 +204,7 @@ def test_another_clients_transaction_answers_as_a_missing_one(visit: Visit, serv
     stranger: RequestContext = a_client("Other")
     foreign = services.transactions.create(request(), stranger).transaction.transaction_id
     visitor, missing = visit(), "019e0000-0000-7000-8000-000000000000"
-    for end in ("", "/live", "/everything"):
+    for end in ("", "/everything"):
         assert_same(*(visitor.get(f"/transactions/{one}{end}") for one in (foreign, missing)))
     assert_same(*(visitor.post(f"/transactions/{one}/refund", reference="x") for one in (foreign, missing)))
 

@@ -55,10 +55,10 @@ def test_the_overview_shows_what_moved_what_is_held_and_what_needs_a_person(
     week = visitor.get("?days=7").text
     assert "Collected in 7 days" in week
     assert "the 7 days before" in week
-    assert "/console/overview/figures?days=7" in week
-    first = visitor.get("/overview/figures", headers={"X-Console-Poll": "new"})
+    assert 'hx-get="/console?days=7"' in week
+    first = visitor.get("", headers={"X-Console-Poll": "new"})
     seen = {"X-Console-Poll": first.headers["X-Console-Version"]}
-    assert visitor.get("/overview/figures", headers=seen).status_code == 204
+    assert visitor.get("", headers=seen).status_code == 204
 
 
 def test_a_second_connection_in_trouble_is_named_and_its_provider_s_payments_are_counted_once(
@@ -87,7 +87,7 @@ def test_operators_see_all_clients_together_and_switch_a_provider_off_and_on(
     assert "The float at Sandbox is low" in page
     for expected in ("UGX 5,099", "100.0 %", "Queues", "Oldest payment without an outcome"):
         assert expected in page, expected
-    assert ann.get("/operator/figures").status_code == 200
+    assert ann.get("/operator", headers={"X-Console-Poll": "new"}).text.strip().startswith('<div id="figures"')
     assert "Switch off …" in ann.get("/operator/providers").text
     refused = ann.post("/operator/providers/sandbox/switch", to="off", reason="")
     assert (refused.status_code, refused.text.count('<details class="confirm destroys" open>')) == (400, 1)

@@ -104,7 +104,7 @@ def test_the_system_page_shows_parts_workers_queues_and_settings_without_secrets
     assert "Events that are not relayed yet" in page
     assert services.settings.database_url.rpartition("@")[0] not in page or "@" not in services.settings.database_url
     clock.advance(60)
-    assert "silent" in ann.get("/operator/system/parts").text
+    assert "silent" in ann.get("/operator/system", headers={"X-Console-Poll": "new"}).text
     checked = ann.post("/operator/system/check")
     assert "Everything that was checked is as it must be" in checked.text
     assert ann.post("/operator/system/check", mark="forged").status_code == 400

@@ -7,11 +7,12 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from flask import Response, render_template, request, url_for
+from flask import Response, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, local_moment
+from ussd_server.console.live import show_live
 from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
@@ -97,14 +98,9 @@ def redeliver_chosen_events(context: RequestContext) -> Any:
 
 @console.page("GET", "/events/<event_id>", needs="webhooks:read", shows="event")
 @console.operators_page("GET", "/operator/events/<event_id>", shows="event")
-def show_event(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
-    return render_template("console/events/event.html", **_shown(event_id, context), client=client)
-
-
-@console.page("GET", "/events/<event_id>/deliveries", needs="webhooks:read")
-@console.operators_page("GET", "/operator/events/<event_id>/deliveries")
-def show_event_deliveries(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
-    return render_template("console/events/deliveries.html", **_shown(event_id, context), client=client)
+def show_event(context: RequestContext, event_id: str, client: ClientView | None = None) -> Response:
+    shown = _shown(event_id, context)
+    return show_live("console/events/event.html", "console/events/deliveries.html", **shown, client=client)
 
 
 @console.page("POST", "/events/<event_id>/redeliver", needs="webhooks:write")

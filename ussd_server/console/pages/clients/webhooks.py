@@ -10,6 +10,7 @@ from flask import Response, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done
+from ussd_server.console.live import show_live
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -74,17 +75,16 @@ def change_webhook(context: RequestContext, webhook_id: str) -> Any:
 
 
 @console.page("GET", "/webhooks/<webhook_id>", needs="webhooks:read", shows="webhook")
-def show_webhook(context: RequestContext, webhook_id: str) -> str:
+def show_webhook(context: RequestContext, webhook_id: str) -> Response:
     webhook = services().webhooks.get(webhook_id, context)
-    return render_template(
-        "console/webhooks/webhook.html", webhook=webhook, grace_periods=_GRACE, **_health(webhook, context)
+    return show_live(
+        "console/webhooks/webhook.html",
+        "console/webhooks/health.html",
+        webhook=webhook,
+        grace_periods=_GRACE,
+        health=services().delivery_attempts.of_webhook(webhook.id, context),
+        state=state_of(webhook),
     )
-
-
-@console.page("GET", "/webhooks/<webhook_id>/health", needs="webhooks:read")
-def show_webhook_health(context: RequestContext, webhook_id: str) -> str:
-    webhook = services().webhooks.get(webhook_id, context)
-    return render_template("console/webhooks/health.html", webhook=webhook, **_health(webhook, context))
 
 
 @console.page("POST", "/webhooks/<webhook_id>/test", needs="webhooks:write")
@@ -130,11 +130,6 @@ def _grace_period() -> int:
     if seconds not in _GRACE:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how long the old secret goes on signing.")
     return int(seconds)
-
-
-def _health(webhook: messages.WebhookView, context: RequestContext) -> dict[str, Any]:
-    health = services().delivery_attempts.of_webhook(webhook.id, context)
-    return {"health": health, "state": state_of(webhook)}
 
 
 def _typed() -> tuple[str, tuple[str, ...] | None]:

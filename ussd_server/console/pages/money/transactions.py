@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flask import Response, render_template, request
+from flask import Response, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done
 from ussd_server.console.links import link_to, operators_view
+from ussd_server.console.live import show_live
 from ussd_server.console.pages.service.proposals import proposal_about
 from ussd_server.console.tables import (
     PERIOD,
@@ -90,29 +91,19 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
 
 
 @console.page("GET", "/transactions/<transaction_id>", needs="transactions:read", shows="transaction")
-def show_transaction(context: RequestContext, transaction_id: str) -> str:
+def show_transaction(context: RequestContext, transaction_id: str) -> Response:
     """One transaction: where its money is, and everything that happened to it."""
     values = about_payment(transaction_id, context)
     view, refunds = values["view"], values["refunds"]
     number = f"-{len(refunds) + 1}" if refunds else ""
     suggested = f"{view.reference[: messages.REFERENCE.longest - 11]}-refund{number}"
-    return render_template(
+    return show_live(
         "console/transactions/transaction.html",
+        "console/transactions/live.html",
         **values,
         suggested_reference=suggested,
         left_cents=view.amount_cents - view.refunded_amount_cents,
     )
-
-
-@console.page("GET", "/transactions/<transaction_id>/live", needs="transactions:read")
-@console.operators_page("GET", "/operator/transactions/<transaction_id>/live")
-def show_transaction_live(context: RequestContext, transaction_id: str, client: ClientView | None = None) -> Response:
-    """The part of a transaction's page that refreshes by itself; a transaction that became final reloads the page."""
-    values = about_payment(transaction_id, context, client)
-    response = Response(render_template("console/transactions/live.html", **values))
-    if values["view"].completed_at and "open" in request.args:
-        response.headers["HX-Refresh"] = "true"
-    return response
 
 
 @console.page(
@@ -145,9 +136,10 @@ def write_note(context: RequestContext, transaction_id: str, client: ClientView 
 
 
 @console.operators_page("GET", "/operator/transactions/<transaction_id>", name="show_transaction", shows="transaction")
-def show_transaction_of_client(context: RequestContext, transaction_id: str, client: ClientView) -> str:
-    return render_template(
+def show_transaction_of_client(context: RequestContext, transaction_id: str, client: ClientView) -> Response:
+    return show_live(
         "console/operator/transaction.html",
+        "console/transactions/live.html",
         **about_payment(transaction_id, context, client),
         proposal=proposal_about(transaction_id, context),
         may_be_unmoved=services().releases.may_be_unmoved(transaction_id, context),
@@ -177,6 +169,8 @@ def about_payment(transaction_id: str, context: RequestContext, client: ClientVi
         "notes": services().notes.list(view.transaction_id, context),
         "events": events,
         "is_live": view.completed_at is None or _is_sending(events),
+        # It became final since the page was loaded.
+        "reloads": view.completed_at is not None and "open" in request.args,
     }
 
 

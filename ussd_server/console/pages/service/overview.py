@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from flask import redirect, render_template, request, url_for
+from flask import Response, redirect, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import NO_PAGE, console
+from ussd_server.console.live import show_live
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.services.payouts.messages import ListPayouts, PayoutStatus
 from ussd_server.services.transactions.messages import ListTransactions, TransactionStatus, TransactionType
@@ -32,30 +34,19 @@ def show_overview(context: RequestContext) -> Any:
     """How the client's business goes now, and what to do next."""
     if context.caller.kind is CallerKind.OPERATOR:
         return redirect(url_for("console.show_operator_overview"))
-    return render_template("console/overview.html", **_figures(context), next_steps=_next_steps(context))
-
-
-@console.page("GET", "/overview/figures")
-def show_overview_figures(context: RequestContext) -> str:
-    """The part of the overview that refreshes by itself."""
-    return render_template("console/figures.html", **_figures(context))
+    steps = partial(_next_steps, context)
+    return show_live("console/overview.html", "console/figures.html", **_figures(context), next_steps=steps)
 
 
 @console.page("GET", "/operator", who="operator")
-def show_operator_overview(context: RequestContext) -> str:
-    gauges = {gauge.name: gauge.value for gauge in services().gauges.read() if gauge.name in QUEUES}
-    return render_template(
+def show_operator_overview(context: RequestContext) -> Response:
+    return show_live(
         "console/operator/overview.html",
+        "console/operator/figures.html",
         **_waiting(context),
         queues=QUEUES,
-        gauges=gauges,
+        gauges=services().gauges.read,
     )
-
-
-@console.page("GET", "/operator/figures", who="operator")
-def show_operator_figures(context: RequestContext) -> str:
-    """The part of the overview that refreshes by itself."""
-    return render_template("console/operator/figures.html", **_waiting(context))
 
 
 @console.page("GET", "/", who="public")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, redirect, render_template, request, url_for
+from flask import Response, redirect, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.live import show_live
 from ussd_server.console.pages.service.overview import QUEUES
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
@@ -23,14 +24,8 @@ _OPERATORS = (
 
 
 @console.page("GET", "/operator/system", who="operator")
-def show_system(context: RequestContext) -> str:
+def show_system(context: RequestContext) -> Response:
     return _page(context)
-
-
-@console.page("GET", "/operator/system/parts", who="operator")
-def show_system_parts(context: RequestContext) -> str:
-    """The live part of the page."""
-    return render_template("console/system/parts.html", **_parts(context))
 
 
 @console.page("POST", "/operator/system/doctor", who="operator")
@@ -41,7 +36,7 @@ def run_doctor(context: RequestContext) -> Any:
 
 
 @console.page("POST", "/operator/system/check", who="operator")
-def check_books(context: RequestContext) -> str:
+def check_books(context: RequestContext) -> Response:
     """Check the books for some seconds and show what was found."""
     return _page(context, checked=services().system.check(request.form.get("mark") or None, context))
 
@@ -52,20 +47,17 @@ def list_operators(context: RequestContext) -> Response:
     return show_table("console/operator/operators.html", table)
 
 
-def _page(context: RequestContext, **values: Any) -> str:
-    system = services().system
-    return render_template(
+def _page(context: RequestContext, **values: Any) -> Response:
+    service = services().system
+    system = service.show(context)
+    waiting = {measure.name: measure.value for measure in system.queues}
+    return show_live(
         "console/system/system.html",
-        **_parts(context),
-        settings=system.settings(context),
-        last=system.last(context),
+        "console/system/parts.html",
+        system=system,
+        queues=[(title, round(waiting[name], 1), unit) for name, (title, unit) in QUEUES.items() if name in waiting],
+        settings=service.settings(context),
+        last=service.last(context),
         rows_in_words=rows_in_words,
         **values,
     )
-
-
-def _parts(context: RequestContext) -> dict[str, Any]:
-    system = services().system.show(context)
-    values = {measure.name: measure.value for measure in system.queues}
-    queues = [(title, round(values[name], 1), unit) for name, (title, unit) in QUEUES.items() if name in values]
-    return {"system": system, "queues": queues}
