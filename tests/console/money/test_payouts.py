@@ -357,14 +357,22 @@ def test_a_row_without_an_answer_says_who_looks_into_it_and_what_waits_for_it(
     assert maker.get(f"{path}/live?was={was[1]}").headers["HX-Refresh"] == "true"
 
 
-def test_names_that_are_not_looked_up_yet_are_being_checked(visit: Visit, funded: ExampleClient) -> None:
+def test_names_that_are_not_looked_up_yet_are_being_checked(
+    visit: Visit, funded: ExampleClient, services: Services
+) -> None:
     maker = visit("owner")
     path = upload(maker, f"{FILE}0412345678,4000,E-4,John,\n").location.removeprefix("/console")
     page = maker.get(path).text
     assert page.count('<span class="badge wait">being checked</span>') == 1
+    was = re.search(r"was=([0-9a-z-]+)", page)
+    assert was
+    assert "HX-Refresh" not in maker.get(f"{path}/live?was={was[1]}").headers
     # The name of an invalid row is never looked up.
     assert re.search(r"John</bdi>\s*</td>", page)
     assert maker.get(f"{path}?format=json").json["items"][0]["name_match"] == "unknown"
+    for payout_id in services.payout_sender.claim(5):
+        services.payout_sender.advance(payout_id)
+    assert maker.get(f"{path}/live?was={was[1]}").headers["HX-Refresh"] == "true"
 
 
 def test_another_clients_payout_answers_as_a_missing_one(visit: Visit, services: Services, clock: MovableClock) -> None:

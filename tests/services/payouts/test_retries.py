@@ -12,12 +12,12 @@ from tests.services.payouts.staff import StaffedDesk
 from tests.support.books import check_everything
 from tests.support.example_client import OPERATOR
 from tests.support.money import agree_fee, work
-from ussd_server.models.movements import Movement
 from ussd_server.models.payouts import PayoutHold
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.movements.messages import ListMovements, MovementView
 from ussd_server.services.payouts.messages import (
     ApprovalRule,
     ApprovePayout,
@@ -86,6 +86,10 @@ def answers(desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch, by_name: dict[str
 
     monkeypatch.setattr(sandbox, "send", answering(sandbox.send))
     monkeypatch.setattr(sandbox, "query_status", answering(sandbox.query_status))
+
+
+def held(desk: PayoutDesk) -> list[MovementView]:
+    return list(desk.services.movements.list(ListMovements(is_held=True), OPERATOR).items)
 
 
 def attempts(payout: PayoutView) -> list[Transaction]:
@@ -203,7 +207,7 @@ def test_a_late_success_after_the_retry_was_sent_waits_for_it_and_only_one_is_ch
     succeed_late(desk, "P1/b")
     first = Transaction.get(Transaction.reference == "P1/b")
     assert (first.status, first.review_reason, desk.main()) == ("failed", REVIEW_BESIDE, (_FULL - 100_000, 200_000))
-    assert Movement.get().held_because is not None
+    assert [each.held_because for each in held(desk)] == [f"Transaction {first.id}: {REVIEW_BESIDE}"]
     assert code_of(lambda: settle(desk, first)) is Code.INVALID_REQUEST, "the next one may still pay the row"
     ended["P1/b/2"] = second
     if second is Outcome.FAILED:
@@ -214,6 +218,7 @@ def test_a_late_success_after_the_retry_was_sent_waits_for_it_and_only_one_is_ch
     wanted = ("failed", REVIEW_TWICE) if second is Outcome.SUCCEEDED else ("succeeded", REVIEW_LATE)
     assert (first.status, first.review_reason, desk.main()) == (*wanted, (_FULL - 300_000, 0))
     assert (desk.see(payout).status, desk.items(payout)[1].retry_at) == ("completed", None)
+    assert len(held(desk)) == (1 if second is Outcome.SUCCEEDED else 0)
     if second is Outcome.SUCCEEDED:
         assert code_of(lambda: settle(desk, first)) is Code.INVALID_REQUEST, "the row would be charged twice"
     assert code_of(lambda: retry(desk, payout)) is Code.INVALID_REQUEST

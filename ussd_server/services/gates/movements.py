@@ -100,7 +100,7 @@ def find_or_make(told: Told, now: datetime, **columns: Any) -> Money:
     """Find the money that a way tells of, by its receipt, or make its movement, with these columns.
 
     What only an undone import told gives way where it has another amount. Call inside a unit of work, before anything
-    of the money is locked.
+    of the money is locked. The caller saves the movement.
     """
     lock_amount(told.account, told.direction, told.amount_cents)
     receipt = lock_receipt(told.account, told.direction, told.receipt) if told.receipt else None

@@ -111,8 +111,10 @@ def _hold_beside(row: Transaction, decision: LateSuccess, way: WayIn, now: datet
     row.due_at = now + timedelta(seconds=_BESIDE_SECONDS) if waits else None
     open_review(row, REVIEW_BESIDE if waits else REVIEW_TWICE, now)
     if (receipt := row.provider_transaction_id) and way is not WayIn.STATEMENT:
-        movement = Told(way, account_of(row), direction_of(row), row.amount_cents, receipt, row.phone_number, now)
-        find_or_make(movement, now, held_because=f"Transaction {row.id}: {row.review_reason}")
+        told = Told(way, account_of(row), direction_of(row), row.amount_cents, receipt, row.phone_number, now)
+        money = find_or_make(told, now, held_because=f"Transaction {row.id}: {row.review_reason}")
+        if money.movement is not None:
+            money.movement.save()
     row.save()
 
 

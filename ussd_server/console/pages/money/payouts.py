@@ -168,8 +168,9 @@ def show_payout(context: RequestContext, payout_id: str, client: ClientView | No
 def show_payout_live(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """The part of a payout's page that refreshes by itself; a new status reloads the page."""
     payout = services().payouts.get(payout_id, context)
-    response = Response(render_template("console/payouts/live.html", **_live_parts(payout, context, client)))
-    if request.args.get("was") != _version_of(payout):
+    parts = _live_parts(payout, context, client)
+    response = Response(render_template("console/payouts/live.html", **parts))
+    if request.args.get("was") != parts["version"]:
         response.headers["HX-Refresh"] = "true"
     return response
 
@@ -271,7 +272,7 @@ def _live_parts(payout: messages.PayoutStates, context: RequestContext, client: 
         "state": _STATE.chosen,
         "names": _NAMES.chosen,
         "status": _shown_status(payout),
-        "version": _version_of(payout),
+        "version": _version_of(payout, details),
         "client": client,
     }
 
@@ -316,11 +317,12 @@ def _shown_match(item: messages.PayoutItemView) -> str | None:
     return item.name_match.value if item.name_match and item.state is not messages.ItemState.INVALID else None
 
 
-def _version_of(payout: messages.PayoutView) -> str:
-    """The conditions of the page's actions, and the number of the rows that come first in its table."""
+def _version_of(payout: messages.PayoutView, details: messages.PayoutDetails) -> str:
+    """The conditions of the page's actions, and what changes rows of its table that are looked at first."""
     approvals = f"{len(payout.approvals)}-approvals" if payout.status is messages.PayoutStatus.DRAFT else ""
     states = ("final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
-    parts = (payout.status.value, str(payout.round.number), str(payout.failed_count), approvals, *states)
+    names = "" if None in details.name_matches else "compared"
+    parts = (payout.status.value, str(payout.round.number), str(payout.failed_count), approvals, names, *states)
     return "-".join(filter(None, parts))
 
 
