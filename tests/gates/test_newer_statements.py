@@ -153,6 +153,20 @@ def test_a_correction_that_got_its_receipt_later_is_found_by_it(world: World) ->
     assert ([each.verdict for each in found.differences()], held(world)) == ([], ())
 
 
+def test_a_correction_of_what_left_is_not_what_came_under_its_receipt(world: World) -> None:
+    sale = sold(world)
+    ours, theirs = "FRI:41000001/MM", f"FRI:{PAYER.removeprefix('+')}/MSISDN"
+    nameless = {"Id": "R1", "External id": ""}
+    left = mtn_row(sale.row, Type="Transfer", From=ours, To=theirs, **nameless)
+    reconcile(world.services, [other_line(), left])
+    correct(world, held(world)[0])
+    reconcile(world.services, [other_line(), left, mtn_row(sale.row, **nameless)])
+    (came,) = held(world)
+    correct(world, came)
+    reconcile(world.services, [left, other_line(), mtn_row(sale.row, **nameless)])
+    assert (came.direction, held(world), open_reviews(world.services)) == ("in", (), ())
+
+
 def test_a_refund_that_came_back_is_money_to_us(world: World) -> None:
     sale = sold(world)
     context = operator_context(world.client.id)

@@ -71,6 +71,22 @@ def test_a_payment_under_way_at_either_end_of_a_long_statement_may_be_in_its_nei
     assert reconcile(services, listed).statement.lines == {Verdict.MATCHED: 2}
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_payment_under_way_at_the_end_of_a_short_statement_is_not_missing_where_its_neighbour_has_it(
+    services: Services, call: RequestContext, clock: MovableClock, is_told: bool
+) -> None:
+    row = pay(services, call, "learned of late", number=SLOW)
+    work(services, clock, 1)
+    clock.advance(2 * 3600)
+    work(services, clock, 5)
+    line = mtn_row(row(), Date=kampala(row().created_at + timedelta(minutes=2)))
+    strange = mtn_row(row(), Id="7", Date=kampala(row().created_at + timedelta(minutes=30)), **{"External id": "8"})
+    if is_told:
+        reconcile(services, [line])
+    found = [each.verdict for each in reconcile(services, [strange]).differences()]
+    assert found == [Verdict.NOT_OURS, *([] if is_told else [Verdict.NOT_THEIRS])]
+
+
 def test_reversals_that_name_their_collection_alone_find_the_refunds_of_their_receipts(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:

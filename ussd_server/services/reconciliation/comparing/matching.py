@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from peewee import chunked
@@ -23,8 +24,8 @@ from ussd_server.services.reconciliation.reading.statement_lines import Period, 
 from ussd_server.services.transactions.messages import Origin, TransactionType
 from ussd_server.values import comparable_receipt, days_about, is_id, with_hyphens
 
-PairsTold = Callable[[str, Collection[str]], Iterator[tuple[str, bytes]]]
-"""What stored statements tell of an account on some days: payments, each with the digest of its line."""
+PairsTold = Callable[[str, Collection[str]], Iterator[tuple[str, bytes, datetime]]]
+"""What stored statements tell of an account on some days: payments, each with its line's digest and moment."""
 _AT_ONCE = 1000
 
 
@@ -99,7 +100,7 @@ class Matcher:
             self._left |= _names_that_left(self._account, names)
         self._late = {each.line.line: self._match(*each) for each in self._reversals}
         told = {ours.id: set[bytes]() for each in self._of_two_receipts for ours in each.ours}
-        for payment_id, receipt in self._pairs_told(self._account, self._days) if self._days else ():
+        for payment_id, receipt, _ in self._pairs_told(self._account, self._days) if self._days else ():
             if payment_id in told:
                 told[payment_id].add(receipt)
             named = self._by_name.get(_key(payment_id))
@@ -129,11 +130,27 @@ class Matcher:
         return compared
 
     def missing(self, period: Period) -> Iterator[ComparedLine]:
-        """The results for what succeeded here within the period and has no line."""
-        for ours in payments_within(self._account, period):
-            if _key(ours.id) not in self._matched:
-                self.ours_cents += ours.signed_cents
-                yield result_of(None, Verdict.NOT_THEIRS, ours, ours.signed_cents, None, is_difference=True)
+        """The results for what succeeded here within the period and has no line.
+
+        What was under way at an end of it, and a stored statement dates beyond that end, is not missing.
+        """
+        at_ends: dict[str, OurPayment] = {}
+        for ours, is_inside in payments_within(self._account, period):
+            if _key(ours.id) in self._matched:
+                continue
+            if is_inside:
+                yield self._missing(ours)
+            else:
+                at_ends[ours.id] = ours
+        days = days_about(period.first, period.first) | days_about(period.last, period.last)
+        for payment_id, _, at in self._pairs_told(self._account, days) if at_ends else ():
+            if not period.first <= at <= period.last:
+                at_ends.pop(payment_id, None)
+        yield from map(self._missing, at_ends.values())
+
+    def _missing(self, ours: OurPayment) -> ComparedLine:
+        self.ours_cents += ours.signed_cents
+        return result_of(None, Verdict.NOT_THEIRS, ours, ours.signed_cents, None, is_difference=True)
 
     def _named_by(self, lines: Sequence[ProviderLine]) -> list[list[OurPayment]]:
         """Our transactions that each line names, by the provider's id and by our reference (or our id)."""
@@ -218,8 +235,9 @@ class Matcher:
                 if refund is ours or _may_be_refund(refund, ours, line)
             ] or named
             return self._compare_reversal(line, named, direction)
+        # What operators booked instead of a payment has its receipt, too, and so has what they booked of its way back.
+        named = [ours for ours in named if ours.type != TransactionType.CORRECTION or ours.direction == line.direction]
         candidates = [ours for ours in named if ours.type != TransactionType.REFUND] or named
-        # What operators booked instead of a payment has its receipt, too.
         candidates.sort(key=lambda ours: not _is_correction_of(line, ours))
         ours = self._first_open(candidates, line)
         second = candidates[0] if candidates else None
@@ -316,8 +334,7 @@ def _is_told_again(each: _PutOff, told: Mapping[str, Collection[bytes]]) -> bool
 
 def _is_correction_of(line: ProviderLine, ours: OurPayment) -> bool:
     """Whether a correction is what a line moved."""
-    is_that_way = line.direction == ours.direction
-    return ours.type == TransactionType.CORRECTION and is_that_way and ours.amount_cents == line.amount_cents
+    return ours.type == TransactionType.CORRECTION and ours.amount_cents == line.amount_cents
 
 
 def _names_of(line: ProviderLine) -> set[str]:

@@ -80,8 +80,11 @@ def direction_sign(kind: str, effect: str | None) -> int:
     return 1 if kind == TransactionType.COLLECTION or effect == Effect.CREDIT else -1
 
 
-def payments_within(account: str, period: Period) -> Iterator[OurPayment]:
-    """Transactions that succeeded here and that the statement of a period must have, in pages."""
+def payments_within(account: str, period: Period) -> Iterator[tuple[OurPayment, bool]]:
+    """Transactions that succeeded here and that the statement of a period must have, in pages.
+
+    Each with whether its provider certainly dated it within the period.
+    """
     has_moved = (Transaction.provider_account == account) & Transaction.status.in_(SUCCESSFUL) & ~counts_elsewhere()
     requested = Transaction.select(*COLUMNS).where(
         has_moved,
@@ -91,8 +94,13 @@ def payments_within(account: str, period: Period) -> Iterator[OurPayment]:
         Transaction.id < new_id_floor(period.last),
     )
     for ours in _in_pages(requested, period):
-        if _lies_within(ours, period):
-            yield ours
+        first, last = ours.created_at, min(ours.completed_at or ours.created_at, ours.created_at + LONGEST_PAYMENT)
+        is_inside = first >= period.first and last <= period.last
+        # One that was under way at an end of the period may be in the neighbouring statement. It must be in this one
+        # only if that time is long compared to the period.
+        is_long = (last - first) * _SHARE_OF_PERIOD > period.last - period.first
+        if last >= period.first and first <= period.last and (is_inside or is_long):
+            yield ours, is_inside
     # Payers pay before we learn of it, and it may be booked days later, as a correction is.
     came = (
         Transaction.select(*COLUMNS)
@@ -101,7 +109,7 @@ def payments_within(account: str, period: Period) -> Iterator[OurPayment]:
         .where((Transaction.origin == Origin.PAYER) | (Transaction.type == TransactionType.CORRECTION))
         .where(Movement.at >= period.first, Movement.at <= period.last, Movement.receipt.is_null(False))
     )
-    yield from _in_pages(came, period)
+    yield from ((ours, True) for ours in _in_pages(came, period))
 
 
 def _in_pages(rows: Any, period: Period) -> Iterator[OurPayment]:
@@ -113,16 +121,3 @@ def _in_pages(rows: Any, period: Period) -> Iterator[OurPayment]:
         if len(page) < _PAGE:
             return
         after = page[-1].id
-
-
-def _lies_within(ours: OurPayment, period: Period) -> bool:
-    """Whether the statement must have this transaction.
-
-    The provider dated it between its creation here and its completion. A transaction that was under way at an end of
-    the period may be in the neighbouring statement. It counts only if that time is long compared to the period.
-    """
-    first, last = ours.created_at, min(ours.completed_at or ours.created_at, ours.created_at + LONGEST_PAYMENT)
-    if last < period.first or first > period.last:
-        return False
-    is_inside = first >= period.first and last <= period.last
-    return is_inside or (last - first) * _SHARE_OF_PERIOD > period.last - period.first

@@ -109,10 +109,10 @@ def statements_with(
             yield statement
 
 
-def pairs_told(account: str, days: Collection[str]) -> Iterator[tuple[str, bytes]]:
-    """The payments of ours of which stored statements tell on some days, each with the digest of its line."""
+def pairs_told(account: str, days: Collection[str]) -> Iterator[tuple[str, bytes, datetime]]:
+    """The payments of ours of which stored statements tell on some days: each with its line's digest and moment."""
     for _, lines in _stored_lines(account, days):
-        yield from ((each.transaction_id, each.receipt) for each in lines if each.is_pair and each.cents)
+        yield from ((each.transaction_id, each.receipt, each.at) for each in lines if each.is_pair and each.cents)
 
 
 def _stored_lines(account: str, days: Collection[str]) -> Iterator[tuple[ProviderStatement, Iterator[DayLine]]]:
