@@ -24,7 +24,7 @@ from ussd_server.services.movements.messages import (
     UndonePayment,
 )
 from ussd_server.services.reconciliation import line_movements
-from ussd_server.services.reconciliation.messages import UndoImport
+from ussd_server.services.reconciliation.messages import CloseDay, UndoImport
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
 
@@ -173,6 +173,8 @@ def test_a_held_movement_that_may_be_a_silent_success_does(world: World, day: da
     assert [each.transaction_id for each in moved.beside] == [ours.transaction_id]
     world.clock.advance(timedelta(days=1).total_seconds())
     cover(world.services, statement_id, day)
+    seen = world.services.days.bridge(CloseDay(day, "sandbox", BY), operator())
+    assert (seen.open_count, seen.undecided_count) == (1, 1)
     with pytest.raises(ServiceError, match="or say first what a held movement beside a payment is"):
         close(world.services, day, SECOND)
     world.services.movement_uses.take_as_same(SameMovement(moved.movement_id, BY, SECOND), operator())

@@ -171,7 +171,7 @@ class DayService:
             raise _refusal("The day is not over, or has just ended; wait a minute")
         if covered is not None:
             bridge = bridge_of(request.account, request.date, covered, now)
-            return replace(bridge, open_count=bridge.open_count + _undecided(bridge))
+            return replace(bridge, undecided_count=_undecided(bridge))
         if not request.is_empty:
             raise _refusal(
                 "No statement covers this day from before its first moment to after its last; import one that does, or "
@@ -222,7 +222,7 @@ def _closed_count(request: CloseDay) -> int:
 
 
 def _require_signable(bridge: DayBridge, people: int) -> None:
-    if count := bridge.open_count:
+    if count := bridge.open_count + bridge.undecided_count:
         are_open = f"{count} of its differences {'is' if count == 1 else 'are'} open"
         raise _refusal(f"{are_open}; end their reviews, or say first what a held movement beside a payment is")
     if people < 2 and bridge.steps_for_two:

@@ -73,7 +73,7 @@ def show_day(context: RequestContext, account: str, date: str) -> str:
         bridge=seen.closed or bridge,
         shown=bridge and _sums(bridge),
         takes_two=bridge is not None and bool(bridge.steps_for_two),
-        is_ready=bridge is not None and not (bridge.missing or bridge.open_count),
+        is_ready=bridge is not None and not (bridge.missing or bridge.open_count or bridge.undecided_count),
         statement=statement_id and services().provider_statements.show(statement_id, context),
         is_proposed=statement_id and proposal_about(statement_id, context),
         may_be_empty=seen.may_be_empty,

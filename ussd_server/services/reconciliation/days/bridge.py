@@ -71,7 +71,8 @@ class DayBridge:
     `missing` are payments of ours without a line and without a difference, which cannot be explained. `open_count` are
     differences whose reviews are open. `held_ids` are the movements without a use that any of the statements told of,
     `replaced_ids` those of them whose payment the newest statement matches.
-    `content` is a digest of the payments, lines and differences.
+    `content` is a digest of the payments, lines and differences. `undecided_count` are held movements that may be
+    payments of ours.
     """
 
     ours_cents: int
@@ -82,6 +83,7 @@ class DayBridge:
     held_ids: frozenset[str]
     replaced_ids: frozenset[str]
     content: str
+    undecided_count: int = 0
 
     @property
     def steps_for_two(self) -> tuple[BridgeStep, ...]:
