@@ -144,27 +144,24 @@ def _make(creator: TransactionCreator, payout: Payout, rows: Sequence[PayoutItem
 class _Name(NamedTuple):
     """The name of an attempt at the provider: its number, and how many attempts had it before and were never sent."""
 
-    number: int = 1
+    number: int
     unsent_before: int = 0
 
 
 def _names_of(payout: Payout, rows: Sequence[PayoutItem]) -> Mapping[int, _Name]:
     """The names of the next attempts to pay rows, by their lines. An attempt that was never sent leaves its name."""
-    again = [row.line for row in rows if row.attempt > 1]
-    if not again:
-        return defaultdict(_Name)
-    tried: Any = (
-        PayoutAttempt.select(PayoutAttempt.line, Transaction.ask_attempts)
-        .join(Transaction, on=(Transaction.id == PayoutAttempt.transaction_id))
-        .where(PayoutAttempt.payout_id == payout.id, PayoutAttempt.line.in_(again))
-        .order_by(PayoutAttempt.line, PayoutAttempt.number.desc())
-    )
     sent = defaultdict[int, list[bool]](list)
-    for line, times in tried.tuples():
-        sent[line].append(times > 0)
-    return defaultdict(
-        _Name, {line: _Name(1 + sum(each), sum(1 for _ in takewhile(not_, each))) for line, each in sent.items()}
-    )
+    if again := [row.line for row in rows if row.attempt > 1]:
+        tried: Any = (
+            PayoutAttempt.select(PayoutAttempt.line, Transaction.ask_attempts)
+            .join(Transaction, on=(Transaction.id == PayoutAttempt.transaction_id))
+            .where(PayoutAttempt.payout_id == payout.id, PayoutAttempt.line.in_(again))
+            .order_by(PayoutAttempt.line, PayoutAttempt.number.desc())
+        )
+        for line, times in tried.tuples():
+            sent[line].append(times > 0)
+    each = {row.line: sent[row.line] for row in rows}
+    return {line: _Name(1 + sum(was), sum(1 for _ in takewhile(not_, was))) for line, was in each.items()}
 
 
 def _draft(

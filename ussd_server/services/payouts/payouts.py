@@ -245,7 +245,8 @@ def _items(
     limit: int,
     warnings: Mapping[str, str],
 ) -> list[messages.PayoutItemView]:
-    rows = _rows_with_states(payout).limit(limit)
+    rows = records.rows_of_payouts(PayoutItem, Transaction, records.item_state().alias("state"))
+    rows = rows.where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line).limit(limit)
     if request.unpaid_first:
         rank = Case(None, ((records.item_state().in_(_UNPAID), 0),), 1)
         rows = rows.where((rank > after[0]) | ((rank == after[0]) & (PayoutItem.line > after[1])))
@@ -279,12 +280,6 @@ def _warning(row: Any, warnings: Mapping[str, str], equal: Mapping[int, str]) ->
     """The warning about a ready row, for its approver."""
     sentences = [warnings.get(row.phone_number), equal.get(row.line)] if row.is_ready else []
     return "; ".join(filter(None, sentences)) or None
-
-
-def _rows_with_states(payout: Payout) -> Any:
-    """The rows of a payout in the order of their lines, with their last transactions, each with its state."""
-    rows = records.rows_of_payouts(PayoutItem, Transaction, records.item_state().alias("state"))
-    return rows.where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line)
 
 
 def _further_columns(payout_id: str) -> list[str]:

@@ -89,7 +89,10 @@ class PayoutSender:
             if ready and (self._gate.is_held or not is_client_active(row.client_id)):
                 ready = []
             for name in ready:
-                made += self._make(row, name, now)
+                provider = self._providers.get(name, row.client_id)
+                assert provider is not None
+                room = room_at(provider, self._providers.owners(), row, now)
+                made += make_attempts(self._creator, row, provider, room) if room > 0 else 0
             if made:
                 row.updated_at = now
                 if row.status == PayoutStatus.APPROVED:
@@ -102,12 +105,6 @@ class PayoutSender:
                 row.save()
         if made:
             self._wake_worker()
-
-    def _make(self, row: Payout, name: str, now: datetime) -> int:
-        provider = self._providers.get(name, row.client_id)
-        assert provider is not None
-        room = room_at(provider, self._providers.owners(), row, now)
-        return make_attempts(self._creator, row, provider, room) if room > 0 else 0
 
     def _match_names(self, row: Payout) -> None:
         """Look up some names, while no database transaction is open, and keep how they compare."""

@@ -158,9 +158,9 @@ def _withdraw(
 ) -> None:
     """Withdraw what no longer holds of a payout, which is locked."""
     approvals = standing(row)
-    faults = {
-        each.made_by: _giver(each.made_by, APPROVE, now).fault or _alone(each.made_by, alone) for each in approvals
-    }
+    faults = {each.made_by: _giver(each.made_by, APPROVE, now).fault for each in approvals}
+    gone = "The only person behind the API key was disabled."
+    faults |= {giver: fault or gone for giver, fault in faults.items() if giver in alone}
     if row.counted_key_id is not None:
         faults[row.counted_key_id] = faults.get(row.counted_key_id) or lowered_limit(row)
     if row.status in _OPEN and (reason := next(filter(None, faults.values()), None)):
@@ -204,10 +204,6 @@ def _giver(id_: str, grant: str, now: datetime) -> _Giver:
     if id_ and (deleted := DeletedApiKey.get_or_none(DeletedApiKey.id == id_)) is not None:
         return _Giver(True, f"The API key {deleted.apikey} was deleted.")
     return _Giver(False, None)
-
-
-def _alone(giver: str, keys: Collection[str]) -> str | None:
-    return "The only person behind the API key was disabled." if giver in keys else None
 
 
 def _keys_of_one_person(client_id: str, person: str) -> frozenset[str]:
