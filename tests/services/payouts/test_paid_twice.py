@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.services.payouts.desk import PayoutDesk
-from tests.services.payouts.test_retries import answers, approve, retried, retry
+from tests.services.payouts.test_retries import answers, approve, retried, retry, succeed_late
 from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
 from tests.support.books import check_everything
 from tests.support.money import operator
@@ -105,3 +105,25 @@ def test_an_undone_import_takes_back_the_second_payment_that_it_showed(
     with pytest.raises(ServiceError):
         retry(desk, payout)
     assert check_everything() == []
+
+
+@pytest.mark.parametrize("concluded_first", [True, False])
+def test_a_second_payment_that_an_answer_showed_is_held_once_beside_its_statement_and_corrected_once(
+    desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch, *, concluded_first: bool
+) -> None:
+    retried_as(desk, monkeypatch, Outcome.SUCCEEDED)
+    answers(desk, monkeypatch, {"P1/b/2": Outcome.SUCCEEDED, "P1/b": Outcome.SUCCEEDED})
+    succeed_late(desk, "P1/b")
+    (moved,) = held(desk)
+    reconcile(desk.services, [mtn_row(first_attempt())])
+    if concluded_first:
+        assert conclude_again(desk).movement_id == moved.movement_id
+    assert [each.movement_id for each in held(desk)] == [moved.movement_id]
+    assert check_everything() == []
+    corrected = CorrectMovement(moved.movement_id, desk.client_id, "Paid twice", *BOTH)
+    desk.services.corrections.correct(corrected, operator())
+    assert (held(desk), first_attempt().is_in_review) == ([], False)
+    if not concluded_first:
+        with pytest.raises(ServiceError, match="Operators booked what moved of the transaction"):
+            conclude_again(desk)
+    assert (desk.main(), check_everything()) == ((_LEFT - 400_000, 0), [])
