@@ -334,6 +334,7 @@ def test_what_a_statement_covers_and_steps_that_nothing_explains_take_a_second_o
     alone = ann.post(f"{path}/close", shown="500000 0")
     assert (alone.status_code, "takes two operators: other_day UGX 5,000" in alone.text) == (400, True)
     assert ann.post("/operator/days/sandbox/soon/propose", reason="x").status_code == 404
+    assert ann.get("/operator/days/sandbox/%20").status_code == 404
     proposed = ann.post(f"{path}/propose", reason="dated by their clock")
     assert proposed.status_code == 303
     assert "closed: ours UGX 5,000, theirs UGX 0; other_day UGX 5,000" in bob.get("/operator/proposals").text

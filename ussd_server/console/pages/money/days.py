@@ -103,8 +103,9 @@ def _wanted(account: str, date: str, context: RequestContext) -> CloseDay:
     try:
         day = forms.date_of(date)
     except ServiceError:
-        raise ServiceError(Code.NOT_FOUND, NO_PAGE) from None
-    assert day is not None
+        day = None
+    if day is None:
+        raise ServiceError(Code.NOT_FOUND, NO_PAGE)
     return CloseDay(day, account, context.caller.operator or "", request.form.get("is_empty") == "yes")
 
 
