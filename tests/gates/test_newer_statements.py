@@ -15,7 +15,7 @@ from tests.services.reconciliation.statement_files import mtn_row, open_reviews,
 from tests.support.money import operator, work
 from ussd_server.context import operator_context
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.movements.messages import AssignMovement, SameMovement, UndonePayment
+from ussd_server.services.movements.messages import AssignMovement, EndMovement, SameMovement, UndonePayment
 from ussd_server.services.reconciliation.messages import UndoImport
 from ussd_server.services.transactions.messages import CreateRefund
 
@@ -82,6 +82,23 @@ def test_a_second_refund_under_the_receipt_of_its_collection_is_held(
     (lost,) = held(world)
     reconcile(world.services, [refunded, refunded, sale])
     assert ([each.movement_id for each in held(world)], open_reviews(world.services)) == ([lost.movement_id], ())
+
+
+def test_a_line_that_names_one_success_under_the_receipt_of_another_is_reviewed(world: World, ours: Enquired) -> None:
+    sold(world)
+    before = main_of(world.client.id)
+    ours.succeeds()
+    ours.ask_now()
+    world.notify(RECEIPT, PAYER)
+    (beside,) = held(world)
+    world.services.movement_uses.assign(AssignMovement(beside.movement_id, "SCH1042", BY, SECOND), operator())
+    reconcile(world.services, [other_line(), mtn_row(ours.row, Id=RECEIPT)])
+    paid = Transaction.get(Transaction.origin == "payer")
+    assert ours.row.review_reason == f"its receipt is that of transaction {paid.id}"
+    world.services.releases.release(EndMovement(beside.movement_id, CASE, BY, SECOND), operator())
+    same = SameMovement(beside.movement_id, BY, SECOND, ours.transaction_id)
+    world.services.movement_uses.take_as_same(same, operator())
+    assert (main_of(world.client.id) - before, held(world)) == (CENTS, ())
 
 
 def test_what_replaced_a_success_of_another_amount_is_not_held_again(world: World, ours: Enquired) -> None:

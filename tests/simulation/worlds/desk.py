@@ -297,6 +297,10 @@ class Desk:
         if view.use.kind is UseKind.RETURNED:
             return move.client is not None or not move.is_payers
         (payment,) = self._payments(f"id = '{view.use.transaction_id}'")
+        if self._is_payers(view) and move.reference is not None and move.of is None:
+            ours = self._payments(f"provider_reference = '{move.reference}' AND released_at IS NULL")
+            if any(each["status"] in ("succeeded", "reversed") for each in ours):
+                return True
         is_theirs = move.client is not None and payment["client_id"] == self._client(move.client)
         return not is_theirs and (view.use.kind is UseKind.CORRECTION or self._is_payers(view))
 

@@ -110,7 +110,7 @@ class ReleaseService:
         """Reverse a success of ours that never moved, as two operators say: it counts nowhere from now on.
 
         TRANSACTION_NOT_FOUND, and INVALID_REQUEST for what is no payment of ours at a provider that succeeded, without
-        a statement that covers it and lacks it, or has another amount, where a newer one has it, while a refund of it
+        a statement that covers it and lacks it, or has another amount, where another one has it, while a refund of it
         is not final, and unless two different people are named with a reason.
         """
         context.require_operator()
@@ -177,8 +177,8 @@ def _unmoved(transaction_id: str) -> tuple[Transaction, list[StatementDifference
         raise refusal("Only a payment of ours that succeeded can be said to have never moved")
     if not (differences := list(_lacking(row).order_by(StatementDifference.id.desc()))):
         raise refusal("No statement that covers it lacks it, or has another amount")
-    if (newer := _statement_with(row, differences)) is not None:
-        raise refusal(f"A newer statement has it: {newer.file_name}")
+    if (telling := _statement_with(row, differences)) is not None:
+        raise refusal(f"A statement has it: {telling.file_name}. If that one is wrong, undo its import first")
     require_refunds_final(row)
     return row, differences
 
@@ -197,18 +197,23 @@ def _lacking(row: Transaction) -> Any:
     )
 
 
-def _statement_with(row: Transaction, lacking: Sequence[StatementDifference]) -> ProviderStatement | None:
-    """A stored statement with a payment of ours, newer than those that lack it: its provider wrote it later."""
+def _statement_with(row: Transaction, differences: Sequence[StatementDifference]) -> ProviderStatement | None:
+    """The newest stored statement with a payment of ours; None where a newer one has it with another amount.
+
+    A line weighs more than its absence: what is in one statement, and not in a newer one, has moved.
+    """
+    account, cents = str(row.provider_account), row.amount_cents
+    newest = next(statements_with(row.id, account, cents, row.created_at, row.completed_at), None)
     places = DifferenceInStatement.select().where(
-        DifferenceInStatement.difference_id.in_([each.id for each in lacking]),
+        DifferenceInStatement.difference_id.in_(
+            [each.id for each in differences if each.verdict == Verdict.AMOUNT_DIFFERS]
+        ),
         DifferenceInStatement.statement_id.in_(
             ProviderStatement.select(ProviderStatement.id).where(ProviderStatement.state == StatementState.STORED)
         ),
+        DifferenceInStatement.statement_id > newest.id if newest else True,
     )
-    last_lacking = places.order_by(DifferenceInStatement.statement_id.desc()).first().statement_id
-    account, cents = str(row.provider_account), row.amount_cents
-    newest = next(statements_with(row.id, account, cents, row.created_at, row.completed_at), None)
-    return newest if newest is not None and newest.id > last_lacking else None
+    return None if places.exists() else newest
 
 
 def _releasable(movement_id: str) -> tuple[list[Movement], Transaction | None]:

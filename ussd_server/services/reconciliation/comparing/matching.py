@@ -246,7 +246,12 @@ class Matcher:
             if theirs_cents < 0:
                 self._left |= _names_of(line)
             return Match(result_of(line, Verdict.NOT_OURS, second, None, theirs_cents, is_difference=True))
-        return self._compare_pair(line, ours or candidates[0], Verdict.MATCHED)
+        matched, last = ours or candidates[0], candidates[-1]
+        has_succeeded = line.status is LineStatus.SUCCEEDED and last.standing is LineStatus.SUCCEEDED
+        if last is not matched and has_succeeded and not _has_receipt(last, line):
+            # The line has its name, and the receipt of another one: operators must say whether both are one.
+            self.receipts[last.id] = line.provider_id
+        return self._compare_pair(line, matched, Verdict.MATCHED)
 
     def _compare_reversal(self, line: ProviderLine, named: list[OurPayment], direction: int) -> Match:
         given_back = (TransactionType.REFUND, TransactionType.CORRECTION)
