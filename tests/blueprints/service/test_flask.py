@@ -20,7 +20,7 @@ from ussd_server.status import ServiceError
 API, MANAGEMENT, PAGE, DOCUMENT = "/api/balance", "/api/clients/api-keys", "/console/sign-in", "/docs"
 UNKNOWN = "/nowhere"
 # A variable that takes one of several words: `<any(open,close):action>`.
-CHOICE = re.compile(r"<any\((\w+)[^>]*:(\w+)>")
+CHOICE = re.compile(r"<any\(([\w.]+)[^>]*:(\w+)>")
 VIEWS = {API: "transactions.get_balance", MANAGEMENT: "clients.list_api_keys", PAGE: "console.show_sign_in"}
 
 
