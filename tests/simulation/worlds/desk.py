@@ -148,7 +148,7 @@ class Desk:
         status, move = self._move_of(payment)
         if payment["status"] in ("succeeded", "reversed"):
             decision = None
-        elif move is not None and move.cents != payment["amount_cents"]:
+        elif move is not None and move.cents != payment["amount_cents"] and not self._is_booked(move):
             # What moved is corrected, which ends the payment.
             return
         elif move is None and status in ("pending", "succeeded") and not self.is_calm:
