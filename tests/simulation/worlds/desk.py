@@ -39,7 +39,7 @@ from ussd_server.status import ServiceError
 _WHY, _TWO = "as the provider says", ("Ann", "Ben")
 _PAGE = 200
 _MOST_ROUNDS = 5
-_MISTAKEN = 0.12
+_MISTAKEN = 0.3
 _OURS = ("collection", "disbursement", "refund")
 _FINAL = ("succeeded", "reversed", "failed")
 _PAYMENT = "SELECT id, client_id, status, amount_cents, released_at, provider_reference, provider_transaction_id, "
