@@ -51,14 +51,18 @@ def clients_have_what_they_are_owed(history: History) -> Iterator[str]:
 
 
 def nothing_is_counted_twice(history: History) -> Iterator[str]:
-    """No receipt of one account and direction is used by two transactions, no movement and no transaction twice."""
+    """No receipt of one account and direction is used by two transactions, no movement and no transaction twice.
+
+    At Airtel refunds of one collection have its receipt, each as its own money.
+    """
     used: dict[tuple[str, bool, str], list[Line]] = defaultdict(list)
     for row in _counting(history):
         if row["type"] in ("collection", "disbursement", "refund", "correction") and receipt_of(row):
             is_in = row["type"] == "collection" or row["effect"] == "credit"
             used[row["provider"], is_in, receipt_of(row)].append(row)
-    for (account, _, receipt), rows in used.items():
-        if len(rows) > 1:
+    moved = Counter((line["account"], line["cents"] > 0, line["receipt"]) for line in history.of["moved"])
+    for (account, is_in, receipt), rows in used.items():
+        if len(rows) > max(1, moved[account, is_in, receipt]):
             yield f"receipt {receipt} of {account} counts as {' and '.join(row['reference'] for row in rows)}"
     counts = Counter(row["transaction_id"] for row in history.of["movement"] if row["transaction_id"])
     yield from (f"transaction {each} uses {count} movements" for each, count in counts.items() if count > 1)
