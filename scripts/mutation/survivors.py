@@ -34,6 +34,7 @@ REASONS: dict[str, str] = {
     "AuditEvent.client_id.in_({row.client_id for row in rows}), AuditEvent.object_id.in_([row.id for row in rows]))": (
         f"reads a client's whole audit trail instead of an index; {_SAME}."
     ),
+    "services/reconciliation/closed_days.py, preview: 2 -> 3": f"more than one person is meant; {_SAME}.",
     "services/reconciliation/reading/running_balance.py, follow: line.at < self._before -> (line.at <= self._before)": (
         f"equal moments are passed over before; {_SAME}."
     ),

@@ -77,8 +77,8 @@ def test_a_closed_day_stays_proven_and_the_later_day_counts_the_money_once(
     assert [(step.verdict, step.count, step.amount_cents, step.late_for) for step in later.bridge] == [
         ("late_change", 2, 0, day.isoformat())
     ]
-    given_back = [len(bridge._given_back(name, *bounds_of_day(given_back_on))) for name in ("sandbox", "mtn")]
-    assert given_back == [1, 0]
+    places = (("sandbox", given_back_on), ("mtn", given_back_on), ("sandbox", given_back_on + timedelta(days=1)))
+    assert [len(bridge._given_back(name, *bounds_of_day(each))) for name, each in places] == [1, 0, 0]
     assert _violations(world) == []
 
 

@@ -23,6 +23,8 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.ledger import Account
 from ussd_server.models.movements import Movement
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.gates.messages import WayIn
+from ussd_server.services.gates.movements import learn_receipt
 from ussd_server.services.gates.receipts import lock_movement, lock_receipt
 from ussd_server.services.movements.messages import AssignMovement, SameMovement
 from ussd_server.services.reconciliation.messages import UndoImport
@@ -181,3 +183,17 @@ def test_an_undone_line_gives_its_receipt_away_before_its_movement_is_locked(wor
         lock_row(Movement, told.id)
     undoing.result()
     assert ([each.receipts for each in held(world)], check_everything()) == ([("R1",)], [])
+
+
+def test_a_statement_gives_its_receipt_beside_the_one_that_an_answer_gives_at_that_moment(
+    world: World, ours: Enquired, compete: Compete
+) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    line = mtn_row(ours.row, Id="L1")
+    with unit_of_work():
+        row = lock_row(Transaction, ours.transaction_id)
+        importing = compete(partial(reconcile, world.services, [line]))
+        learn_receipt(row, "E1", WayIn.ENQUIRY, world.clock.now())
+    importing.result()
+    assert (ours.row.provider_transaction_id, ours.row.provider_receipt) == ("E1", "L1")

@@ -85,6 +85,7 @@ def test_a_second_file_of_one_line_does_not_close_a_day_whose_real_statement_has
     rows = three_days(services, clock)
     failed = ["F-1", "unknown", rows[2][2], "Failed", *rows[2][4:]]
     store(services, with_balances([*rows[:2], failed, *rows[2:]]))
+    assert {each.date for each in services.days.list(operator()) if each.is_covered} == {day.isoformat()}
     for _ in range(2):
         with pytest.raises(ServiceError, match="1 of its differences is open"):
             close(services, day)
