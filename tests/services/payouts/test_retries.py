@@ -252,7 +252,7 @@ def test_a_round_that_was_not_sent_is_cancelled_and_leaves_the_payout_as_it_was(
         assert (cancelled.status, desk.states(payout)) == ("completed", ["succeeded", "failed"])
         assert desk.main() == (_FULL - 100_000, 0)
         assert holds(desk)
-    # Of the rounds that were not sent, the one that was approved is over for whoever waits for its outcome.
+    # An approved round ends with an event, although nothing of it was sent; a draft ends without one.
     assert desk.events(payout).count("completed") == 2
     assert code_of(lambda: desk.cancel(payout)) is Code.INVALID_REQUEST
     retry(desk, payout)

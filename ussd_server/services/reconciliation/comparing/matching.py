@@ -106,7 +106,7 @@ class Matcher:
             named = self._by_name.get(_key(payment_id))
             if named is not None and named.receipt != receipt:
                 self._no_longer_named(payment_id)
-        # First those that are told again, so that the others are second ones.
+        # A line that a stored statement has is the payment's own; any other line of it is another payment.
         for each in sorted(self._of_two_receipts, key=lambda each: not _is_told_again(each, told)):
             if not _is_told_again(each, told):
                 self._matched |= {_key(ours.id) for ours in each.ours if told[ours.id]}
